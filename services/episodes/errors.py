@@ -320,3 +320,12 @@ class EvaluationConflict(AlreadyExists):
             f"evaluation {evaluation_id} was created with other content; use a new id",
             evaluation_id=evaluation_id,
         )
+
+
+class AnotherIsLive(FailedPrecondition):
+    def __init__(self, evaluation_id: str) -> None:
+        super().__init__(
+            f"evaluation {evaluation_id} of live traffic is running, and two would mix their arms;"
+            " stop it first",
+            evaluation_id=evaluation_id,
+        )

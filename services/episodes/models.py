@@ -19,6 +19,7 @@ class StopReason(StrEnum):
     CANCELLED = "cancelled"
     FAILED = "failed"
     OUTPUT_LIMIT = "output_limit"
+    DIVERGED = "diverged"
 
 
 class EpisodeState(StrEnum):
@@ -68,6 +69,8 @@ class NewEpisode:
     labels: dict[str, str]
     turn_limit: int
     time_limit_s: float
+    # Model and policy that a live evaluation gave it, in place of the spec's.
+    assigned: bytes = b""
     # Empty in an episode that was read from the store.
     excerpt: EpisodeExcerpt = EpisodeExcerpt()
 

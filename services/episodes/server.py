@@ -3,6 +3,7 @@ from pathlib import Path
 
 from episodes.admission.arm_models import ArmModels
 from episodes.admission.checks import ToolOffers
+from episodes.admission.live_traffic import LiveTraffic
 from episodes.approvals.store import ApprovalStore
 from episodes.attachments.checks import FileQuota
 from episodes.clients import (
@@ -27,6 +28,8 @@ from episodes.episodes.watch import Watcher
 from episodes.evaluations.service import Evaluations
 from episodes.evaluations.servicer import EvaluationsServicer
 from episodes.evaluations.store import EvaluationStore
+from episodes.evaluations.store_live import LiveStore
+from episodes.evaluations.store_verdicts import VerdictStore
 from episodes.publication.servicer import DeadLettersServicer
 from episodes.publication.store_dead_letters import DeadLetterStore
 from episodes.publication.store_outbox import OutboxStore
@@ -97,6 +100,7 @@ async def serve(config: ServerConfig) -> None:
         orchestrator=orchestrator,
         models=OrchestratorModels(orchestrator),
         offers=ToolOffers(registry, config.tools_offered_max),
+        live=LiveTraffic(LiveStore(engine)),
         checks=FairThread(),
     )
     direct_calls = DirectCalls(
@@ -108,6 +112,8 @@ async def serve(config: ServerConfig) -> None:
     )
     evaluations = Evaluations(
         EvaluationStore(engine),
+        VerdictStore(engine),
+        LiveStore(engine),
         ArmModels(episodes.models, episodes.ledger).check,
         config.evaluations_per_tenant,
     )

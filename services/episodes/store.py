@@ -38,11 +38,12 @@ INSERT = text(
     ),
     stored AS (INSERT INTO episodes (
         id, tenant, subject, groups, spec, toolset_digest, policy_name, policy_version, labels,
-        group_id, group_size, sample_index, task_id, turn_limit, time_limit_s
+        group_id, group_size, sample_index, task_id, turn_limit, time_limit_s,
+        assigned
     ) SELECT
         CAST(:id AS uuid), :tenant, :subject, :groups, :spec, :toolset_digest, :policy_name,
         :policy_version, CAST(:labels AS jsonb), :group_id, :group_size, :sample_index, :task_id,
-        :turn_limit, :time_limit_s
+        :turn_limit, :time_limit_s, :assigned
     FROM room WHERE ok
     ON CONFLICT (id) DO NOTHING
     RETURNING id, create_time),
@@ -240,6 +241,7 @@ def _insert_values(new: NewEpisode) -> dict[str, object]:
         "time_limit_s": new.time_limit_s,
         "teams": new.teams,
         **vars(new.excerpt),
+        "assigned": new.assigned,
     }
 
 
@@ -319,6 +321,7 @@ def _new_episode_of(row: Any) -> NewEpisode:
         labels=dict(row.labels),
         turn_limit=row.turn_limit,
         time_limit_s=row.time_limit_s,
+        assigned=row.assigned,
     )
 
 

@@ -13,6 +13,8 @@ from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
 from episodes.admission.checks import ToolOffers
 from episodes.admission.children import AdmitChildActivity
+from episodes.admission.live_traffic import POLL_INTERVAL_S as LIVE_INTERVAL_S
+from episodes.admission.live_traffic import LiveEvaluations
 from episodes.attachments.store import AttachmentStore
 from episodes.clients import (
     Adapters,
@@ -27,6 +29,7 @@ from episodes.direct_calls.executor import CALL_QUEUE, DirectCallMaker, QueuedCa
 from episodes.direct_calls.store import DirectCallStore
 from episodes.episodes.store_retention import INTERVAL_S as RETENTION_INTERVAL_S
 from episodes.episodes.store_retention import RetentionStore
+from episodes.evaluations.store_live import LiveStore
 from episodes.execution.call_tools import ToolCallInvoker
 from episodes.execution.children import ChildAnswers, CutOffChildren
 from episodes.execution.decide import Decider
@@ -34,6 +37,7 @@ from episodes.execution.executor import EpisodeExecutor
 from episodes.execution.finish import CutOffCalls, EpisodeFinisher
 from episodes.execution.local_tools import ClientCalls, ToolFinder
 from episodes.execution.policy_checks import PolicyChecks
+from episodes.execution.replays import Replays
 from episodes.execution.turn import TurnRunner
 from episodes.execution.verify import AnswerJudge, VerifierCalls
 from episodes.publication.reconciler import Reconciler
@@ -200,18 +204,21 @@ def executor_of(
     files = AttachmentStore(engine)
     invoker = ToolCallInvoker(adapters, charges, logs, children, ToolFinder(registry), files)
     clients = ClientCalls(logs, ClientResultStore(engine))
+    outbox = OutboxStore(engine)
     finish = EpisodeFinisher(
         episodes,
         logs,
         charges,
         adapters,
-        OutboxStore(engine),
+        outbox,
         settlements,
         CutOffChildren(logs, children),
         CutOffCalls(logs, charges),
     )
     judge = AnswerJudge(episodes, logs, VerifierCalls(registry, adapters, charges, logs))
-    turns = TurnRunner(episodes, logs, decider, invoker, policies, clients, settlements)
+    turns = TurnRunner(
+        episodes, logs, decider, invoker, policies, clients, Replays(outbox), settlements
+    )
     return EpisodeExecutor(turns, judge, finish)
 
 
@@ -305,6 +312,12 @@ async def _tasks(
     to_orchestrator = channel_to(config.orchestrator_inference_target)
     promotions = Promotions(PromotionStore(engine), webhooks, OrchestratorClient(to_orchestrator))
     promoted = partial(delivery.lead, promotions.poll)
+    offers = ToolOffers(
+        RegistryClient(channel_to(config.tool_registry_target)), config.tools_offered_max
+    )
+    orchestrator_models = OrchestratorModels(OrchestratorClient(to_orchestrator))
+    live = LiveEvaluations(LiveStore(engine), EpisodeStore(engine), offers, orchestrator_models)
+    evaluated = partial(sweeping.lead, live.poll)
     trimming = partial(delivery.lead, webhooks.forget)
     tasks = [
         BackgroundTask("trajectory-relay", relayed, POLL_INTERVAL_S),
@@ -313,6 +326,7 @@ async def _tasks(
         BackgroundTask("webhooks", delivering, WEBHOOK_INTERVAL_S),
         BackgroundTask("budget-alerts", alerted, ALERTS_INTERVAL_S),
         BackgroundTask("promotions", promoted, PROMOTIONS_INTERVAL_S),
+        BackgroundTask("live-evaluations", evaluated, LIVE_INTERVAL_S),
         BackgroundTask("old-webhook-deliveries", trimming, WEBHOOK_FORGET_INTERVAL_S),
         BackgroundTask("settlements", settlements.flush_next, interval_s=0),
         BackgroundTask("worker-version", version.follow, VERSION_INTERVAL_S),

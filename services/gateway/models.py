@@ -17,6 +17,7 @@ class StopReason(StrEnum):
     CANCELLED = "cancelled"
     FAILED = "failed"
     OUTPUT_LIMIT = "output_limit"
+    DIVERGED = "diverged"
 
 
 class PromptMode(StrEnum):

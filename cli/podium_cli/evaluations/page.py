@@ -13,6 +13,7 @@ from podium.episodes.v1 import episode_service_pb2, trajectory_pb2
 from podium_cli.demo.report import GRID, MODEL, RIGHT, STYLE, TOOLS, svg
 from podium_cli.evaluations.runs import paid, state_of
 from podium_cli.formats import format_seconds
+from podium_evaluation.results.agreement import agreements
 from podium_evaluation.results.baselines import ItemOutcome, baselines, outcomes
 from podium_evaluation.results.choices import arm_choices
 from podium_evaluation.results.comparison import key_of
@@ -103,6 +104,7 @@ def write_page(path: Path, results: Results, failures: Sequence[Failure], consol
         choices=arm_choices(by_arm, _experts(results)),
         baselines=baselines(items),
         curves=_curves(by_arm, items),
+        agreements=agreements(results.trials, results.verdicts),
         plots=_plots(arms),
         families=_families(by_arm),
         meanings=MEANINGS,

@@ -18,6 +18,7 @@ from podium_evaluation.results.inspect_logs import write_logs
 from podium_evaluation.results.trials import Results, read_results
 from podium_kit.client.errors import UserError
 from podium_kit.client.gateway import Gateway
+from podium_kit.wire import json_values
 
 
 class Format(StrEnum):
@@ -88,7 +89,16 @@ def _lines(results: Results) -> str:
         "arms": results.arms,
         "repeats": evaluation.repeats,
     }
-    lines = [head, *(trial.values() for trial in results.trials)]
+    verdicts: dict[str, list[object]] = {}
+    for verdict in results.verdicts:
+        verdicts.setdefault(verdict.episode_id, []).append(json_values(verdict))
+    lines = [
+        head,
+        *(
+            {**trial.values(), "verdicts": verdicts.get(trial.episode_id, [])}
+            for trial in results.trials
+        ),
+    ]
     return "".join(f"{json.dumps(each, ensure_ascii=False)}\n" for each in lines)
 
 

@@ -21,8 +21,8 @@ from podium_cli.output import Output, require_place
 from podium_cli.train.runs import rollout_settings
 from podium_evaluation.runs.names import path_of
 from podium_evaluation.runs.payloads import EvaluationRun
-from podium_evaluation.runs.preparing import create, prepare, trial_count
-from podium_evaluation.suites.run_file import read_run_file
+from podium_evaluation.runs.preparing import create, judges_of, prepare, trial_count
+from podium_evaluation.suites.run_file import RunFile, read_run_file
 from podium_evaluation.suites.suite import load_suite
 from podium_kit.bundled_files import bundled_folder
 from podium_kit.client.gateway import Gateway
@@ -49,7 +49,12 @@ async def run(
     A platform on this machine is served by this command itself. Interrupted, the run is as it was:
     `podium eval resume` continues it, and no trial is played or charged twice.
     """
-    wanted = read_run_file(_found(file))
+    await run_checked(session, read_run_file(_found(file)), report, detach=detach)
+
+
+async def run_checked(
+    session: Session, wanted: RunFile, report: Path | None, *, detach: bool
+) -> None:
     suite = load_suite(wanted.suite)
     if report is not None:
         require_place(report)
@@ -61,7 +66,7 @@ async def run(
     evaluation_id = str(uuid_utils.uuid7())
     async with session.gateway() as gateway:
         request = await prepare(gateway, evaluation_id, wanted, suite)
-        await create(gateway, request, wanted.budget_usd)
+        await create(gateway, request, wanted.budget_usd, judges_of(suite))
         count = trial_count(wanted, suite)
         session.output.note(
             escape(f"run {evaluation_id}: {counted(count, 'trial')} of {suite.name}")
@@ -99,7 +104,7 @@ async def watch(session: Session, run: RunId) -> None:
 
 
 def trials_of(arm: pb.ArmProgress) -> int:
-    over = arm.judged_count + arm.unjudged_count + arm.not_run_count
+    over = arm.judged_count + arm.unjudged_count + arm.not_run_count + arm.diverged_count
     return arm.planned_count + arm.running_count + over
 
 

@@ -89,17 +89,8 @@ def state_of(evaluation: pb.Evaluation) -> str:
 
 
 def progress_table(found: pb.GetEvaluationResponse) -> Listing:
-    columns = (
-        "arm",
-        "judged#",
-        "score#",
-        "unjudged#",
-        "not run#",
-        "left#",
-        "cost#",
-        "users#",
-        "checks#",
-    )
+    ends = ("judged#", "score#", "unjudged#", "not run#", "diverged#")
+    columns = ("arm", *ends, "left#", "cost#", "users#", "checks#")
     return listing(columns, [_row(each) for each in found.progress])
 
 
@@ -110,6 +101,7 @@ def _row(arm: pb.ArmProgress) -> tuple[str, ...]:
         f"{arm.score_sum / arm.judged_count:.3f}" if arm.judged_count else "",
         str(arm.unjudged_count),
         str(arm.not_run_count),
+        str(arm.diverged_count),
         str(arm.planned_count + arm.running_count),
         _cost(arm),
         paid(arm.simulator_cost),

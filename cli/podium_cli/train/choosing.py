@@ -32,7 +32,7 @@ async def note_consent(
 
 async def _policy_of(gateway: Gateway, name: str) -> policy_pb2.Policy:
     if name:
-        return await _version(gateway, name)
+        return await policy_named(gateway, name)
     listed = await gateway.all("/v1/policies", policy_service_pb2.ListPoliciesResponse)
     for policy in listed.policies:
         if policy.active:
@@ -42,10 +42,10 @@ async def _policy_of(gateway: Gateway, name: str) -> policy_pb2.Policy:
     begun = await gateway.all(path, policy_service_pb2.ListActivationsResponse)
     now = datetime.now(UTC)
     since = [each for each in begun.activations if each.effective_time.ToDatetime(UTC) <= now]
-    return await _version(gateway, since[0].name, since[0].version)
+    return await policy_named(gateway, since[0].name, since[0].version)
 
 
-async def _version(gateway: Gateway, name: str, version: int = 0) -> policy_pb2.Policy:
+async def policy_named(gateway: Gateway, name: str, version: int = 0) -> policy_pb2.Policy:
     path = f"/v1/policies/{segment(name)}"
     reply = await gateway.get(path, policy_service_pb2.GetPolicyResponse, version=version or None)
     return reply.policy

@@ -6,6 +6,7 @@ from itertools import combinations
 from statistics import fmean
 
 from podium_evaluation.results.trials import (
+    DIVERGED,
     JUDGED,
     NOT_RUN,
     UNJUDGED,
@@ -37,6 +38,8 @@ class ArmFigures:
     judged: int
     unjudged: int
     not_run: int
+    diverged: int
+    """Replays that called for an effect which nothing recorded."""
     cost: Interval | None
     """USD a trial; None where a cost is unknown."""
     cost_per_solved: Ratio | None
@@ -62,6 +65,7 @@ def arm_figures(arm: str, trials: Sequence[TrialResult]) -> ArmFigures:
         len(judged),
         unjudged,
         sum(trial.state == NOT_RUN for trial in trials),
+        sum(trial.state == DIVERGED for trial in trials),
         mean_interval(list(costs.values())) if costs else None,
         _per_solved(scores, costs) if costs else None,
         percentile(latencies, 0.5),

@@ -10,9 +10,9 @@ from podium.episodes.v1 import episode_pb2
 from podium.episodes.v1 import evaluation_service_pb2 as pb
 from podium_evaluation.runs.names import path_of
 from podium_kit.client.gateway import Gateway
-from podium_kit.wire import duration_from_proto, enum_word, optional_money_from_proto
+from podium_kit.wire import duration_from_proto, optional_money_from_proto
 
-JUDGED, UNJUDGED, NOT_RUN = "judged", "unjudged", "not_run"
+JUDGED, UNJUDGED, NOT_RUN, DIVERGED = "judged", "unjudged", "not_run", "diverged"
 
 
 @dataclass(frozen=True)
@@ -61,8 +61,8 @@ class TrialResult:
             trial.item.question,
             trial.repeat,
             trial.episode_id,
-            enum_word(pb.TrialState.Name(trial.state), "TRIAL_STATE_"),
-            enum_word(reason, "STOP_REASON_") if over else "",
+            _word(pb.TrialState.Name(trial.state), "TRIAL_STATE_"),
+            _word(reason, "STOP_REASON_") if over else "",
             trial.score if trial.HasField("score") else None,
             trial.explanation,
             cost.amount if cost is not None and known else None,
@@ -96,6 +96,8 @@ class Results:
     evaluation: pb.Evaluation
     progress: Sequence[pb.ArmProgress]
     trials: Sequence[TrialResult]
+    verdicts: Sequence[pb.Verdict] = ()
+    """Those of other judges than the trials' own checks."""
 
     @property
     def arms(self) -> list[str]:
@@ -105,6 +107,11 @@ class Results:
         return [trial for trial in self.trials if trial.arm == arm]
 
 
+def _word(name: str, prefix: str) -> str:
+    """ "turn_limit" of "STOP_REASON_TURN_LIMIT": a name in files, where enum_word is for people."""
+    return name.removeprefix(prefix).lower()
+
+
 async def read_results(gateway: Gateway, evaluation_id: str) -> Results:
     """Raises Rejected, Unreachable."""
     path = path_of(evaluation_id)
@@ -112,7 +119,9 @@ async def read_results(gateway: Gateway, evaluation_id: str) -> Results:
     listed = await gateway.all(
         f"{path}/trials", pb.ListTrialsResponse, page_size=500, with_items="true"
     )
-    return Results(found.evaluation, list(found.progress), list(map(TrialResult.of, listed.trials)))
+    judged = await gateway.all(f"{path}/verdicts", pb.ListVerdictsResponse, page_size=500)
+    trials = list(map(TrialResult.of, listed.trials))
+    return Results(found.evaluation, list(found.progress), trials, list(judged.verdicts))
 
 
 def scores_by_item(trials: Iterable[TrialResult]) -> dict[str, list[float]]:

@@ -159,6 +159,7 @@ class Player:
             turn_limit=arm.turn_limit,
             prompt_mode=arm.prompt_mode,
             sampling=arm.sampling,
+            replay_of=trial.item.replay_of,
         )
         if arm.HasField("time_limit"):
             spec.time_limit.CopyFrom(arm.time_limit)

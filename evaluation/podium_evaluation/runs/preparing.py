@@ -8,12 +8,14 @@ from podium.episodes.v1 import evaluation_service_pb2 as pb
 from podium.ledger.v1 import budget_service_pb2, price_book_service_pb2
 from podium.orchestrator.v1 import orchestrator_service_pb2 as orchestrator_pb
 from podium.registry.v1 import policy_service_pb2, tool_pb2, tool_registry_service_pb2
+from podium_evaluation.runs.judges import Judge, check_family, models_among, probe
 from podium_evaluation.runs.names import budget_name
 from podium_evaluation.suites.run_file import Arm, RunFile
 from podium_evaluation.suites.suite import Suite, comparability_key
 from podium_kit.client.errors import UsageError
 from podium_kit.client.gateway import Gateway, segment
 from podium_kit.tool_kinds import kind_of
+from podium_kit.verifiers.llm_judge import LlmJudge
 from podium_kit.wire import duration_to_proto
 from podium_training.rollouts.rolling import skus_of
 from podium_training.tasks.task import FIND_TOOLS
@@ -50,11 +52,17 @@ async def prepare(
     """The run as it is to be stored. Raises UsageError, Rejected, Unreachable."""
     check_forecast(run, suite)
     listed = await gateway.all("/v1/tools", tool_registry_service_pb2.ListToolsResponse)
-    tools = {tool.spec.name: tool for tool in listed.tools}
-    await _check_models(gateway, suite, {name: tool.spec for name, tool in tools.items()})
+    tools = {tool.spec.name: tool.spec for tool in listed.tools}
+    await _check_models(gateway, suite, tools)
+    for judge in judges_of(suite):
+        own = judge.models(tools)
+        if not run.allow_own_family:
+            named = {arm.model for arm in run.arms if arm.model}
+            offered = [name for arm in run.arms for name in arm.tools]
+            check_family(judge, own, named | models_among(offered, tools))
     for arm in run.arms:
-        await _check_arm(gateway, arm, {name: tool.spec for name, tool in tools.items()})
-    versions = {name: str(tool.version) for name, tool in tools.items()}
+        await _check_arm(gateway, arm, tools)
+    versions = {tool.spec.name: str(tool.version) for tool in listed.tools}
     evaluation = pb.Evaluation(
         id=evaluation_id,
         suite=suite.name,
@@ -66,17 +74,21 @@ async def prepare(
     return pb.CreateEvaluationRequest(evaluation=evaluation, items=suite.items())
 
 
-async def create(gateway: Gateway, request: pb.CreateEvaluationRequest, limit: Decimal) -> None:
-    """Creates the run's budget, then the run: there is no run without its budget."""
-    budget = budget_service_pb2.Budget(
-        id=request.evaluation.budget_id,
-        scope=budget_service_pb2.BUDGET_SCOPE_AGENT,
-        scope_id=request.evaluation.budget_id,
-        window=budget_service_pb2.BUDGET_WINDOW_TOTAL,
-        hard_limit=money_pb2.Money(amount=f"{limit:f}", currency_code=CURRENCY),
-    )
-    wanted = budget_service_pb2.CreateBudgetRequest(budget=budget)
+async def create(
+    gateway: Gateway,
+    request: pb.CreateEvaluationRequest,
+    limit: Decimal,
+    judges: Sequence[Judge] = (),
+) -> None:
+    """Creates the run's budget, tries its judges within it, then creates the run.
+
+    Raises UserError where a judge does not judge a plain case.
+    """
+    money = money_pb2.Money(amount=f"{limit:f}", currency_code=CURRENCY)
+    wanted = agent_budget(request.evaluation.budget_id, money)
     await gateway.post("/v1/budgets", wanted, budget_service_pb2.CreateBudgetResponse)
+    for judge in judges:
+        await probe(gateway, request.evaluation.id, judge)
     await gateway.post("/v1/evaluations", request, pb.CreateEvaluationResponse)
 
 
@@ -89,11 +101,26 @@ async def _check_models(
                 raise UsageError(f"there is no tool {name} as {use}", "see `podium tools list`")
             if not kind_of(tools[name].kind).has_models:
                 raise UsageError(f"the {use} {name} is no tool of kind llm", "name one that is")
-        if unpriced := await _unpriced(gateway, [tools[name] for name in names]):
-            raise UsageError(
-                f"the {use} {', '.join(unpriced)} has no price, so its cost would be unknown",
-                "import one with `podium prices import`",
-            )
+        await check_priced(gateway, f"the {use}", [tools[name] for name in names])
+
+
+def agent_budget(name: str, limit: money_pb2.Money) -> budget_service_pb2.CreateBudgetRequest:
+    """The budget of an evaluation: of all calls whose episodes name it as their agent."""
+    budget = budget_service_pb2.Budget(
+        id=name,
+        scope=budget_service_pb2.BUDGET_SCOPE_AGENT,
+        scope_id=name,
+        window=budget_service_pb2.BUDGET_WINDOW_TOTAL,
+        hard_limit=limit,
+    )
+    return budget_service_pb2.CreateBudgetRequest(budget=budget)
+
+
+def judges_of(suite: Suite) -> list[Judge]:
+    """The judges that the suite's checks ask."""
+    asked = [task.parameters for task in suite.tasks if task.verifier == LlmJudge.name]
+    found = {Judge(each["tool"], each.get("model", "")) for each in asked}
+    return sorted(found, key=str)
 
 
 async def _check_arm(gateway: Gateway, arm: Arm, tools: dict[str, tool_pb2.ToolSpec]) -> None:
@@ -105,22 +132,25 @@ async def _check_arm(gateway: Gateway, arm: Arm, tools: dict[str, tool_pb2.ToolS
         raise UsageError(
             f"arm {arm.name}: there is no tool {unknown[0]}", "see `podium tools list`"
         )
-    if unpriced := await _unpriced(gateway, [tools[name] for name in named]):
-        raise UsageError(
-            f"arm {arm.name}: {', '.join(unpriced)} has no price, so its cost would be unknown",
-            "import one with `podium prices import`",
-        )
+    await check_priced(gateway, f"arm {arm.name}:", [tools[name] for name in named])
 
 
-async def _unpriced(gateway: Gateway, tools: Sequence[tool_pb2.ToolSpec]) -> list[str]:
-    """Tools of which a call has no price; one of an orchestrator costs what its episode does."""
+async def check_priced(gateway: Gateway, who: str, tools: Sequence[tool_pb2.ToolSpec]) -> None:
+    """Raises UsageError for a tool without a price; one of an orchestrator costs what its episode
+    does.
+    """
     skus = {tool.name: skus_of(tool) for tool in tools if not kind_of(tool.kind).starts_episode}
     wanted = sorted({sku for each in skus.values() for sku in each})
     reply = price_book_service_pb2.GetEffectivePricesResponse
     found = await gateway.get("/v1/prices/effective", reply, skus=wanted) if wanted else reply()
-    return sorted(
+    unpriced = sorted(
         name for name, each in skus.items() if not each or not set(each) <= set(found.prices)
     )
+    if unpriced:
+        raise UsageError(
+            f"{who} {', '.join(unpriced)} has no price, so its cost would be unknown",
+            "import one with `podium prices import`",
+        )
 
 
 def _arm(arm: Arm, run: RunFile) -> pb.EvaluationArm:

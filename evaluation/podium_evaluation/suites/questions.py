@@ -88,6 +88,11 @@ def _check(fields: Mapping[str, Any], answer: str, judge: str) -> tuple[str, Any
     final = answer.rpartition(FINAL)[2].strip() or answer
     if fields.get("answer_type") == CHOICE:
         return "exact", {"expected": final}
+    return check_of(final, judge)
+
+
+def check_of(final: str, judge: str) -> tuple[str, dict[str, Any]] | None:
+    """The verifier of answers like this one, and its parameters; None where it takes a judge."""
     if NUMBER.fullmatch(final) and len(found := numbers(final)) == 1:
         return "numeric", {"expected": f"{found[0]:f}"}
     if judge:

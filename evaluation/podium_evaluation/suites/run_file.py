@@ -116,6 +116,7 @@ class RunFile(Strict):
     turn_limit: PositiveInt = Field(6, le=300)
     time_limit: Seconds = 120.0
     at_once: PositiveInt = Field(4, le=1024, description="trials in flight")
+    allow_own_family: bool = Field(False, description="judges of models of their own family")
     starts_per_minute: PositiveInt | None = Field(None, description="no limit by default")
 
     @model_validator(mode="after")

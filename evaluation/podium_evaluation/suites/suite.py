@@ -195,5 +195,10 @@ def _item(task: Task) -> pb.EvaluationItem:
         parameters_json=json.dumps(task.parameters),
     )
     return pb.EvaluationItem(
-        id=task.id, family=task.family, question=task.question, check=check, expected_calls=calls
+        id=task.id,
+        family=task.family,
+        question=task.question,
+        check=check,
+        expected_calls=calls,
+        replay_of=task.replay_of,
     )

@@ -810,6 +810,10 @@ class ArmProgress(Model):
     """
     Known cost of the models that played their users.
     """
+    diverged_count: int = 0
+    """
+    Trials that diverged from the episodes that they replay.
+    """
 
 
 class CancelEpisodeRequest(Model):
@@ -855,7 +859,7 @@ class ChildEpisode(Model):
     """
     Its id.
     """
-    stop_reason: Literal["STOP_REASON_ANSWERED", "STOP_REASON_TURN_LIMIT", "STOP_REASON_BUDGET_EXHAUSTED", "STOP_REASON_DEADLINE", "STOP_REASON_CANCELLED", "STOP_REASON_FAILED", "STOP_REASON_OUTPUT_LIMIT"] | str | None = (
+    stop_reason: Literal["STOP_REASON_ANSWERED", "STOP_REASON_TURN_LIMIT", "STOP_REASON_BUDGET_EXHAUSTED", "STOP_REASON_DEADLINE", "STOP_REASON_CANCELLED", "STOP_REASON_FAILED", "STOP_REASON_OUTPUT_LIMIT", "STOP_REASON_DIVERGED"] | str | None = (
         None
     )
     """
@@ -956,7 +960,7 @@ class EpisodeBucket(Model):
     """
     Start of the time.
     """
-    stop_reason: Literal["STOP_REASON_ANSWERED", "STOP_REASON_TURN_LIMIT", "STOP_REASON_BUDGET_EXHAUSTED", "STOP_REASON_DEADLINE", "STOP_REASON_CANCELLED", "STOP_REASON_FAILED", "STOP_REASON_OUTPUT_LIMIT"] | str | None = (
+    stop_reason: Literal["STOP_REASON_ANSWERED", "STOP_REASON_TURN_LIMIT", "STOP_REASON_BUDGET_EXHAUSTED", "STOP_REASON_DEADLINE", "STOP_REASON_CANCELLED", "STOP_REASON_FAILED", "STOP_REASON_OUTPUT_LIMIT", "STOP_REASON_DIVERGED"] | str | None = (
         None
     )
     """
@@ -1017,7 +1021,7 @@ class EpisodeFilter(Model):
     """
     Words that the first 400 characters of the task hold, all of them. Of a caller without the scope trajectories:read only own episodes are kept.
     """
-    stop_reasons: list[Literal["STOP_REASON_ANSWERED", "STOP_REASON_TURN_LIMIT", "STOP_REASON_BUDGET_EXHAUSTED", "STOP_REASON_DEADLINE", "STOP_REASON_CANCELLED", "STOP_REASON_FAILED", "STOP_REASON_OUTPUT_LIMIT"] | str] = (
+    stop_reasons: list[Literal["STOP_REASON_ANSWERED", "STOP_REASON_TURN_LIMIT", "STOP_REASON_BUDGET_EXHAUSTED", "STOP_REASON_DEADLINE", "STOP_REASON_CANCELLED", "STOP_REASON_FAILED", "STOP_REASON_OUTPUT_LIMIT", "STOP_REASON_DIVERGED"] | str] = (
         []
     )
     """
@@ -1267,6 +1271,60 @@ class ListDeadLettersResponse(Model):
     """
 
 
+class LiveComparison(Model):
+    """
+    The two arms of a live evaluation so far, by a test that is valid at every look.
+    """
+
+    baseline_count: int = 0
+    """
+    Episodes of the tenant's own arm that have a score, of their check or else the first that feedback gave.
+    """
+    candidate_count: int = 0
+    """
+    The same of the candidate.
+    """
+    difference: float = 0.0
+    """
+    The candidate's mean score less the other's; 0 while one of them has none.
+    """
+    lower: float = 0.0
+    """
+    What the difference is at least, with 95 % certainty over all looks together.
+    """
+    upper: float = 0.0
+    """
+    What it is at most.
+    """
+    p_value: float = 0.0
+    """
+    Always valid p-value of the hypothesis that there is no difference.
+    """
+
+
+class LiveTraffic(Model):
+    """
+    The episodes of a live evaluation: those that name no model, begin no group and replay nothing.
+    """
+
+    use: Literal["LIVE_USE_AB", "LIVE_USE_SHADOW"] | str | None = None
+    """
+    What is done with them.
+    """
+    policy: str = ""
+    """
+    Policy that they name; unset means those that name none.
+    """
+    share: float = 0.0
+    """
+    Share of them that the candidate gets, above 0; in an A/B test at most one half. Which ones follows from their ids.
+    """
+    judge: str = ""
+    """
+    For shadows of episodes without a check: a tool of kind llm that compares the candidate's answer with the one that the user got, and behind a slash the alias of its model where it has several. Unset leaves such shadows unjudged.
+    """
+
+
 class Outcome(Model):
     """
     A verifier's score of the answer.
@@ -1356,6 +1414,12 @@ class RecordVerdictRequest(Model):
     """
 
 
+class RecordVerdictsResponse(Model):
+    """
+    The verdicts are stored.
+    """
+
+
 class RedriveDeadLettersRequest(Model):
     """
     Asks to publish dead letters again.
@@ -1438,6 +1502,21 @@ class RewardFeatures(Model):
     """
 
 
+class StopLiveEvaluationRequest(Model):
+    """
+    Asks to end a live evaluation.
+    """
+
+    evaluation_id: str = ""
+    """
+    Its id.
+    """
+    reason: str = ""
+    """
+    Why, in words; unset means none.
+    """
+
+
 class SummarizeEpisodesResponse(Model):
     """
     Counts of episodes.
@@ -1475,6 +1554,57 @@ class UpdateEvaluationRequest(Model):
     reason: str = ""
     """
     Why, in words; unset means none.
+    """
+
+
+class Verdict(Model):
+    """
+    A judge's verdict on a trial.
+    """
+
+    place: int = 0
+    """
+    Place of the trial in the run.
+    """
+    episode_id: str = ""
+    """
+    Its episode. Set by the service.
+    """
+    judge: str = ""
+    """
+    The judge: a tool of kind llm, and behind a slash the alias of its model where it has several.
+    """
+    verifier: str = ""
+    """
+    The verifier that worded the question and read the reply.
+    """
+    verifier_version: str = ""
+    """
+    Its version.
+    """
+    prompt_digest: str = ""
+    """
+    Hexadecimal SHA-256 of the verifier's prompt, without the question and answers that it is filled with.
+    """
+    score: float | None = None
+    """
+    From 0 to 1; unset means that the judge gave none, which is not 0.
+    """
+    explanation: str = ""
+    """
+    Why, in words.
+    """
+    call_id: str = ""
+    """
+    The direct call in which the judge was asked; unset where the verifier needed none.
+    """
+    cost: Money | None = None
+    """
+    The cost of that call; unset means unknown, or that there was none.
+    """
+    create_time: AwareDatetime | None = None
+    """
+    Time at which it was stored. Set by the service.
     """
 
 
@@ -2781,6 +2911,10 @@ class LearningSettings(Model):
     """
     Share of the episodes that name no temperature which is sampled at temperature 1, from 0 to 1: a run of GRPO learns from these alone. Which ones follows from their ids. Needs training_consent.
     """
+    replay_budget: Money | None = None
+    """
+    Most money that `podium train replay` may spend in a day (UTC) on playing past tasks of the policy's users again, in groups and without effects. Unset means that it plays none. Needs training_consent.
+    """
 
 
 class LlmCapabilities(Model):
@@ -3919,6 +4053,10 @@ class EpisodeSpec(Model):
     """
     Most independent tool calls in one turn, within what the policy and the operator allow; 0 means the policy's number. Where that is unset as well, the model decides: 4 for models that were trained to make several, 1 for any other. Holds for episodes that its tools start.
     """
+    replay_of: str = ""
+    """
+    Id of an ended episode that the caller may read, which this one replays: no tool with effects is called. Such a call is answered by what the earlier episode recorded for the same tool and arguments, at no cost; one that it did not make ends this episode as diverged. Tools that only read are called. Unset means that tools are called.
+    """
 
 
 class EvaluationArm(Model):
@@ -3994,6 +4132,25 @@ class EvaluationItem(Model):
     """
     Calls that lead to the answer, which reports compare with those made. Empty means that none are known, or that none are needed. No model sees them.
     """
+    replay_of: str = ""
+    """
+    The past episode that its trials replay, as in EpisodeSpec; unset for none.
+    """
+
+
+class ListVerdictsResponse(Model):
+    """
+    A page of verdicts.
+    """
+
+    verdicts: Annotated[list[Verdict], Field(validate_default=True)] = []
+    """
+    The verdicts.
+    """
+    next_page_token: str = ""
+    """
+    Unset on the last page.
+    """
 
 
 class ListWebhookDeliveriesResponse(Model):
@@ -4033,6 +4190,21 @@ class PutWebhookRequest(Model):
     secret: SecretRef | None = None
     """
     See Webhook.
+    """
+
+
+class RecordVerdictsRequest(Model):
+    """
+    Asks to store verdicts.
+    """
+
+    evaluation_id: str = ""
+    """
+    Id of the run.
+    """
+    verdicts: Annotated[list[Verdict], Field(validate_default=True)] = []
+    """
+    The verdicts, one of a trial, judge and prompt.
     """
 
 
@@ -4124,13 +4296,13 @@ class Trial(Model):
     """
     Id of its episode, derived from the run's id, arm, item and repeat.
     """
-    state: Literal["TRIAL_STATE_PLANNED", "TRIAL_STATE_RUNNING", "TRIAL_STATE_JUDGED", "TRIAL_STATE_UNJUDGED", "TRIAL_STATE_NOT_RUN"] | str | None = (
+    state: Literal["TRIAL_STATE_PLANNED", "TRIAL_STATE_RUNNING", "TRIAL_STATE_JUDGED", "TRIAL_STATE_UNJUDGED", "TRIAL_STATE_NOT_RUN", "TRIAL_STATE_DIVERGED"] | str | None = (
         None
     )
     """
     Its state.
     """
-    stop_reason: Literal["STOP_REASON_ANSWERED", "STOP_REASON_TURN_LIMIT", "STOP_REASON_BUDGET_EXHAUSTED", "STOP_REASON_DEADLINE", "STOP_REASON_CANCELLED", "STOP_REASON_FAILED", "STOP_REASON_OUTPUT_LIMIT"] | str | None = (
+    stop_reason: Literal["STOP_REASON_ANSWERED", "STOP_REASON_TURN_LIMIT", "STOP_REASON_BUDGET_EXHAUSTED", "STOP_REASON_DEADLINE", "STOP_REASON_CANCELLED", "STOP_REASON_FAILED", "STOP_REASON_OUTPUT_LIMIT", "STOP_REASON_DIVERGED"] | str | None = (
         None
     )
     """
@@ -5423,7 +5595,7 @@ class Episode(Model):
     """
     Its state.
     """
-    stop_reason: Literal["STOP_REASON_ANSWERED", "STOP_REASON_TURN_LIMIT", "STOP_REASON_BUDGET_EXHAUSTED", "STOP_REASON_DEADLINE", "STOP_REASON_CANCELLED", "STOP_REASON_FAILED", "STOP_REASON_OUTPUT_LIMIT"] | str | None = (
+    stop_reason: Literal["STOP_REASON_ANSWERED", "STOP_REASON_TURN_LIMIT", "STOP_REASON_BUDGET_EXHAUSTED", "STOP_REASON_DEADLINE", "STOP_REASON_CANCELLED", "STOP_REASON_FAILED", "STOP_REASON_OUTPUT_LIMIT", "STOP_REASON_DIVERGED"] | str | None = (
         None
     )
     """
@@ -5579,6 +5751,10 @@ class Evaluation(Model):
     """
     Time at which it ended; unset until then. Set by the service.
     """
+    traffic: LiveTraffic | None = None
+    """
+    The episodes of a live evaluation; unset for a run of a suite.
+    """
 
 
 class GetDirectCallResponse(Model):
@@ -5615,6 +5791,10 @@ class GetEvaluationResponse(Model):
     progress: Annotated[list[ArmProgress], Field(validate_default=True)] = []
     """
     In the order of the arms.
+    """
+    comparison: LiveComparison | None = None
+    """
+    Of a live evaluation.
     """
 
 
@@ -5761,6 +5941,39 @@ class StartEpisodeResponse(Model):
     episode: Episode | None = None
     """
     The episode.
+    """
+
+
+class StartLiveEvaluationRequest(Model):
+    """
+    Asks to begin a live evaluation.
+    """
+
+    evaluation: Evaluation | None = None
+    """
+    Of its fields, id, traffic, budget_id and exactly two arms count: the first one is the tenant's own, of which the name alone counts, the second the candidate, with a model, a policy or both.
+    """
+
+
+class StartLiveEvaluationResponse(Model):
+    """
+    The live evaluation.
+    """
+
+    evaluation: Evaluation | None = None
+    """
+    The evaluation.
+    """
+
+
+class StopLiveEvaluationResponse(Model):
+    """
+    The live evaluation.
+    """
+
+    evaluation: Evaluation | None = None
+    """
+    The evaluation.
     """
 
 
@@ -6429,7 +6642,7 @@ class Trajectory(Model):
     """
     The turns.
     """
-    stop_reason: Literal["STOP_REASON_ANSWERED", "STOP_REASON_TURN_LIMIT", "STOP_REASON_BUDGET_EXHAUSTED", "STOP_REASON_DEADLINE", "STOP_REASON_CANCELLED", "STOP_REASON_FAILED", "STOP_REASON_OUTPUT_LIMIT"] | str | None = (
+    stop_reason: Literal["STOP_REASON_ANSWERED", "STOP_REASON_TURN_LIMIT", "STOP_REASON_BUDGET_EXHAUSTED", "STOP_REASON_DEADLINE", "STOP_REASON_CANCELLED", "STOP_REASON_FAILED", "STOP_REASON_OUTPUT_LIMIT", "STOP_REASON_DIVERGED"] | str | None = (
         None
     )
     """
@@ -6514,6 +6727,10 @@ class Trajectory(Model):
     attachments: Annotated[list[Attachment], Field(validate_default=True)] = []
     """
     Files that came with the task, without their bytes.
+    """
+    replay_of: str = ""
+    """
+    The episode whose record answered calls of tools with effects; unset for any but a replay.
     """
 
 

@@ -7,8 +7,12 @@ import type {
   GetEvaluationResponse,
   ListEvaluationsResponse,
   ListTrialsResponse,
+  ListVerdictsResponse,
+  StartLiveEvaluationResponse,
+  StopLiveEvaluationResponse,
   Trial,
   UpdateEvaluationResponse,
+  Verdict,
 } from "./schema.js";
 import { path, required, type Transport } from "./transport.js";
 
@@ -41,6 +45,33 @@ export class Evaluations {
     return this.transport.pages(address, (page: ListTrialsResponse) => page.trials, {
       page_size: options.pageSize,
       with_items: options.withItems,
+    });
+  }
+
+  /** Begins shadows or an A/B test of live traffic: its own arm, and a candidate. */
+  async startLive(evaluation: Partial<Evaluation>): Promise<Evaluation> {
+    const body = { evaluation };
+    const reply = await this.transport.call<StartLiveEvaluationResponse>("POST", "/v1/live-evaluations", { body });
+    return required(reply.evaluation);
+  }
+
+  /** Ends it: from the next start on, all episodes are as their callers ask. */
+  async stopLive(evaluationId: string, options: { reason?: string } = {}): Promise<Evaluation> {
+    const body = { reason: options.reason ?? "" };
+    const address = path`/v1/live-evaluations/${evaluationId}/stop`;
+    return required((await this.transport.call<StopLiveEvaluationResponse>("POST", address, { body })).evaluation);
+  }
+
+  /** Stores verdicts of judges beside those of the trials' own checks; a verdict stays. */
+  async recordVerdicts(evaluationId: string, verdicts: Verdict[]): Promise<void> {
+    await this.transport.call("POST", path`/v1/evaluations/${evaluationId}/verdicts`, { body: { verdicts } });
+  }
+
+  /** By trial and judge. */
+  verdicts(evaluationId: string, options: ListOptions = {}): Pages<Verdict> {
+    const address = path`/v1/evaluations/${evaluationId}/verdicts`;
+    return this.transport.pages(address, (page: ListVerdictsResponse) => page.verdicts, {
+      page_size: options.pageSize,
     });
   }
 

@@ -59,8 +59,9 @@ def admit(
     spec: episode_pb2.EpisodeSpec,
     toolset: toolset_pb2.Toolset,
     identity: Identity,
+    assigned: bytes = b"",
 ) -> NewEpisode:
-    """Freezes the episode with its toolset.
+    """Freezes the episode with its toolset and what a live evaluation assigned to it.
 
     Raises InvalidEpisode for a first tool that is not offered, UnsupportedAttachment for a file
     that no model reads.
@@ -100,6 +101,7 @@ def admit(
             spec.model,
             spec.parent.episode_id or None,
         ),
+        assigned=assigned,
     )
 
 

@@ -6,6 +6,7 @@ from functools import partial
 
 from episodes.admission.access import check_labels, may_read, require_readable
 from episodes.admission.checks import ToolOffers, admit, check_request, check_spec
+from episodes.admission.live_traffic import Assignment, LiveTraffic
 from episodes.approvals.convert import self_approval
 from episodes.approvals.models import ApprovalPosition, WaitingCall
 from episodes.approvals.store import ApprovalStore
@@ -81,6 +82,7 @@ class Episodes:
     orchestrator: OrchestratorClient
     models: OrchestratorModels
     offers: ToolOffers
+    live: LiveTraffic
     checks: FairThread
 
     async def start(
@@ -111,7 +113,8 @@ class Episodes:
         files = Files(tuple(attachments), contents, own_quota)
         with telemetry.episode_context(episode_id):
             try:
-                new = await self._admitted(episode_id, spec)
+                assignment = await self.live.assignment(tenant, episode_id, spec)
+                new = await self._admitted(episode_id, spec, assignment)
                 if spec.HasField("budget"):
                     # What is rejected has no budget either; without one, storing it says so.
                     if (stored := await self._started_before(episode_id, spec)) is not None:
@@ -120,6 +123,9 @@ class Episodes:
                     await self.ledger.create_budget(episode_budget(new, spec))
                 if answer_at_s and asyncio.get_running_loop().time() > answer_at_s:
                     raise StartTooLate(episode_id)
+                if assignment is not None:
+                    # Before the episode, whose end fills in its trial.
+                    await self.live.record(assignment)
                 stored = await self.store.insert(new, running_limit, files, queued=True)
                 require_readable(stored)
                 return stored
@@ -240,13 +246,34 @@ class Episodes:
             raise EpisodeConflict(episode_id)
         return stored
 
-    async def _admitted(self, episode_id: str, spec: episode_pb2.EpisodeSpec) -> NewEpisode:
-        await self.models.find(spec.model)
-        toolset = await self.offers.of(spec)
-        await self._find_judging_tools(spec)
+    async def _admitted(
+        self, episode_id: str, spec: episode_pb2.EpisodeSpec, assignment: Assignment | None
+    ) -> NewEpisode:
+        if spec.replay_of:
+            await self._require_record(spec)
+        effective, assigned = episode_pb2.EpisodeSpec(), b""
+        effective.CopyFrom(spec)
+        if assignment is not None:
+            effective.MergeFrom(assignment.spec)
+            assigned = assignment.spec.SerializeToString(deterministic=True)
+        await self.models.find(effective.model)
+        toolset = await self.offers.of(effective)
+        await self._find_judging_tools(effective)
         identity = current_identity()
-        admitted = partial(admit, episode_id, spec, toolset, identity)
+        admitted = partial(admit, episode_id, spec, toolset, identity, assigned)
         return await self.checks.run(identity.tenant, admitted)
+
+    async def _require_record(self, spec: episode_pb2.EpisodeSpec) -> None:
+        """Raises EpisodeNotFound, ScopeMissing, EpisodeNotFinished, InvalidEpisode."""
+        replayed = await self.get(spec.replay_of)
+        require_readable(replayed)
+        if replayed.ending is None:
+            raise EpisodeNotFinished(spec.replay_of)
+        if spec.check.verifier == "state":
+            raise InvalidEpisode(
+                "check: state reads what effects left behind, and a replay has none; compare the"
+                " answer, for example by the verifier llm"
+            )
 
     async def _find_judging_tools(self, spec: episode_pb2.EpisodeSpec) -> None:
         if not (names := tools_of_check(spec)):

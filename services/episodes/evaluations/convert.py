@@ -6,11 +6,13 @@ from episodes.evaluations.models import (
     EnvironmentVerdict,
     EvaluationState,
     Item,
+    JudgeVerdict,
     NewEvaluation,
     StoredEvaluation,
     StoredTrial,
     TrialState,
 )
+from episodes.evaluations.sequential import ArmScores, compare
 from podium.episodes.v1 import episode_pb2
 from podium.episodes.v1 import evaluation_service_pb2 as pb
 from podium_kit.rpc.identity import Identity
@@ -82,6 +84,57 @@ def repeated(names: Sequence[str]) -> str:
     return ""
 
 
+def check_live(message: pb.Evaluation) -> None:
+    """Raises InvalidEvaluation for what the contract's bounds cannot express."""
+    traffic = message.traffic
+    if len(message.arms) != 2:
+        raise InvalidEvaluation("give two arms: the tenant's own, and the candidate")
+    if twice := repeated([arm.name for arm in message.arms]):
+        raise InvalidEvaluation(f"two arms are called {twice}; names of arms are unique")
+    candidate = message.arms[1]
+    if not (candidate.model or candidate.policy):
+        raise InvalidEvaluation("the candidate has neither a model nor a policy; give one")
+    most = 0.5 if traffic.use == pb.LIVE_USE_AB else 1.0
+    if not 0 < traffic.share <= most:
+        raise InvalidEvaluation(f"traffic.share is {traffic.share:g}; give one up to {most:g}")
+    if traffic.use == pb.LIVE_USE_SHADOW and not message.budget_id:
+        raise InvalidEvaluation("shadows are paid besides the traffic; give their budget_id")
+    if traffic.judge and traffic.use == pb.LIVE_USE_AB:
+        raise InvalidEvaluation("traffic.judge is for shadows; an A/B test has users' verdicts")
+
+
+def live_from_proto(message: pb.Evaluation, creator: Identity) -> NewEvaluation:
+    spec = pb.Evaluation(
+        id=message.id,
+        suite=f"live/{message.traffic.policy or 'default'}",
+        arms=message.arms,
+        repeats=1,
+        budget_id=message.budget_id,
+        traffic=message.traffic,
+    )
+    return NewEvaluation(
+        message.id,
+        creator.tenant,
+        creator.subject,
+        spec.SerializeToString(deterministic=True),
+        {arm.name: arm.model for arm in message.arms},
+        1,
+        (),
+    )
+
+
+def comparison_to_proto(baseline: ArmScores, candidate: ArmScores) -> pb.LiveComparison:
+    found = compare(baseline, candidate)
+    return pb.LiveComparison(
+        baseline_count=baseline.count,
+        candidate_count=candidate.count,
+        difference=found.difference,
+        lower=found.lower,
+        upper=found.upper,
+        p_value=found.p_value,
+    )
+
+
 def evaluation_to_proto(stored: StoredEvaluation) -> pb.Evaluation:
     message = pb.Evaluation.FromString(stored.spec)
     message.suite_digest = stored.suite_digest.hex()
@@ -102,6 +155,7 @@ def progress_to_proto(progress: ArmProgress) -> pb.ArmProgress:
         judged_count=counts.get(TrialState.JUDGED, 0),
         unjudged_count=counts.get(TrialState.UNJUDGED, 0),
         not_run_count=counts.get(TrialState.NOT_RUN, 0),
+        diverged_count=counts.get(TrialState.DIVERGED, 0),
         score_sum=progress.score_sum,
         cost=money_to_proto(progress.cost),
         judge_cost=money_to_proto(progress.judge_cost),
@@ -140,4 +194,37 @@ def trial_to_proto(trial: StoredTrial) -> pb.Trial:
         message.simulator_cost.CopyFrom(money_to_proto(outcome.simulator_cost))
     if trial.item.body:
         message.item.CopyFrom(pb.EvaluationItem.FromString(trial.item.body))
+    return message
+
+
+def judge_verdict_from_proto(message: pb.Verdict) -> JudgeVerdict:
+    return JudgeVerdict(
+        message.place,
+        message.judge,
+        message.prompt_digest,
+        message.verifier,
+        message.verifier_version,
+        message.score if message.HasField("score") else None,
+        message.explanation,
+        message.call_id,
+        optional_money_from_proto(message.cost),
+    )
+
+
+def judge_verdict_to_proto(verdict: JudgeVerdict) -> pb.Verdict:
+    message = pb.Verdict(
+        place=verdict.place,
+        episode_id=verdict.episode_id,
+        judge=verdict.judge,
+        verifier=verdict.verifier,
+        verifier_version=verdict.verifier_version,
+        prompt_digest=verdict.prompt_digest,
+        score=verdict.score,
+        explanation=verdict.explanation,
+        call_id=verdict.call_id,
+    )
+    if verdict.cost is not None:
+        message.cost.CopyFrom(money_to_proto(verdict.cost))
+    if verdict.create_time is not None:
+        message.create_time.CopyFrom(timestamp_to_proto(verdict.create_time))
     return message

@@ -8,6 +8,9 @@ from enum import StrEnum
 from podium_kit.derived_ids import derived_uuid7
 from podium_kit.money import Money
 
+# Of a run or a live evaluation.
+TRIALS_MAX = 200_000
+
 
 class EvaluationState(StrEnum):
     RUNNING = "running"
@@ -21,6 +24,7 @@ class TrialState(StrEnum):
     JUDGED = "judged"
     UNJUDGED = "unjudged"
     NOT_RUN = "not_run"
+    DIVERGED = "diverged"
 
 
 @dataclass(frozen=True)
@@ -115,6 +119,7 @@ class StoredEvaluation:
     reason: str
     create_time: datetime
     end_time: datetime | None
+    is_live: bool = False
 
 
 @dataclass(frozen=True)
@@ -137,6 +142,51 @@ class StoredTrial:
     outcome: TrialOutcome
     turn_count: int
     tool_call_count: int
+
+
+@dataclass(frozen=True)
+class JudgeVerdict:
+    """The verdict of a judge beside a trial's own check; no score is not a score of 0."""
+
+    place: int
+    judge: str
+    prompt_digest: str
+    verifier: str
+    verifier_version: str
+    score: float | None
+    explanation: str
+    call_id: str
+    cost: Money | None
+    episode_id: str = ""
+    create_time: datetime | None = None
+
+
+@dataclass(frozen=True)
+class LiveEvaluation:
+    """A running evaluation of live traffic; `spec` is a serialized Evaluation."""
+
+    tenant: str
+    id: str
+    subject: str
+    suite_digest: bytes
+    spec: bytes
+
+
+@dataclass(frozen=True)
+class Shadow:
+    """A user's episode that has ended, and the id of the one in which the candidate replays it."""
+
+    episode_id: str
+    replay_of: str
+    # Whose episode it is, by which policies bind the shadow as well.
+    subject: str
+    groups: frozenset[str]
+    spec: bytes
+    answer: str
+
+
+# Trial, judge and prompt of a verdict: the order in which they are listed.
+VerdictPosition = tuple[int, str, str]
 
 
 def suite_digest(items: Sequence[Item]) -> bytes:

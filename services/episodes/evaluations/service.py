@@ -1,6 +1,7 @@
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from episodes.errors import (
+    AnotherIsLive,
     EvaluationConflict,
     EvaluationNotFound,
     InvalidEvaluation,
@@ -8,18 +9,23 @@ from episodes.errors import (
     TrialNotFound,
 )
 from episodes.evaluations.models import (
+    TRIALS_MAX,
     ArmProgress,
     EnvironmentVerdict,
     EvaluationState,
+    JudgeVerdict,
     NewEvaluation,
     StoredEvaluation,
     StoredTrial,
+    VerdictPosition,
 )
+from episodes.evaluations.sequential import ArmScores
 from episodes.evaluations.store import EvaluationStore
+from episodes.evaluations.store_live import LiveStore
+from episodes.evaluations.store_verdicts import VerdictStore
 from episodes.keys import canonical_id
 from podium_kit.rpc.identity import Scope, current_identity
 
-TRIALS_MAX = 200_000
 # Raises an error where the orchestrator of an arm is not served, or has no price.
 ModelCheck = Callable[[Mapping[str, str]], Awaitable[None]]
 
@@ -27,9 +33,18 @@ ModelCheck = Callable[[Mapping[str, str]], Awaitable[None]]
 class Evaluations:
     """Runs of the caller's tenant: one's own, and every one for those who read trajectories."""
 
-    def __init__(self, store: EvaluationStore, check_models: ModelCheck, runs_max: int) -> None:
+    def __init__(
+        self,
+        store: EvaluationStore,
+        verdicts: VerdictStore,
+        live: LiveStore,
+        check_models: ModelCheck,
+        runs_max: int,
+    ) -> None:
         """Makes a service under which a tenant stores at most so many runs."""
         self._store = store
+        self._verdicts = verdicts
+        self._live = live
         self._check_models = check_models
         self._runs_max = runs_max
 
@@ -79,10 +94,56 @@ class Evaluations:
             raise TrialNotEnded(stored.id, verdict.place)
         return found[0]
 
+    async def start_live(self, new: NewEvaluation) -> StoredEvaluation:
+        """Raises EvaluationConflict, AnotherIsLive, and what checking its model raises."""
+        others = [each for each in await self._live.running(new.tenant) if each.id != new.id]
+        if others:
+            raise AnotherIsLive(others[0].id)
+        await self._check_models({arm: model for arm, model in new.models.items() if model})
+        stored = await self._live.add(new)
+        if stored.spec != new.spec:
+            raise EvaluationConflict(new.id)
+        return stored
+
+    async def stop_live(self, evaluation_id: str, reason: str) -> StoredEvaluation:
+        stored = await self.get(evaluation_id)
+        if not stored.is_live:
+            raise InvalidEvaluation(f"{evaluation_id} is a run of a suite; update it")
+        if stored.state is not EvaluationState.ENDED:
+            await self._live.end(current_identity().tenant, stored.id, reason or "stopped by hand")
+        return await self.get(evaluation_id)
+
+    async def live_scores(
+        self, stored: StoredEvaluation, arms: Sequence[str]
+    ) -> tuple[ArmScores, ArmScores]:
+        """Scores of the tenant's own arm and of the candidate."""
+        found = await self._live.scores(current_identity().tenant, stored.id)
+        own, candidate = arms
+        return found.get(own, ArmScores(0, 0.0)), found.get(candidate, ArmScores(0, 0.0))
+
+    async def record_verdicts(self, evaluation_id: str, verdicts: Sequence[JudgeVerdict]) -> None:
+        stored = await self.get(evaluation_id)
+        tenant = current_identity().tenant
+        if missing := await self._verdicts.not_ended(
+            tenant, stored.id, [v.place for v in verdicts]
+        ):
+            raise InvalidEvaluation(
+                f"trial {missing[0]} of the run has not ended; judge those that have"
+            )
+        await self._verdicts.add(tenant, stored.id, verdicts)
+
+    async def verdicts(
+        self, evaluation_id: str, after: VerdictPosition | None, limit: int
+    ) -> Sequence[JudgeVerdict]:
+        stored = await self.get(evaluation_id)
+        return await self._verdicts.list(current_identity().tenant, stored.id, after, limit)
+
     async def update(
         self, evaluation_id: str, state: EvaluationState, reason: str
     ) -> StoredEvaluation:
         stored = await self.get(evaluation_id)
+        if stored.is_live:
+            raise InvalidEvaluation(f"{evaluation_id} evaluates live traffic; stop it instead")
         await self._store.update(current_identity().tenant, stored.id, state, reason)
         return await self.get(evaluation_id)
 

@@ -5,8 +5,13 @@ import grpc
 from episodes.errors import InvalidEvaluation
 from episodes.evaluations.convert import (
     STATE_FROM_WIRE,
+    check_live,
+    comparison_to_proto,
     evaluation_from_proto,
     evaluation_to_proto,
+    judge_verdict_from_proto,
+    judge_verdict_to_proto,
+    live_from_proto,
     progress_to_proto,
     trial_to_proto,
     verdict_from_proto,
@@ -44,10 +49,15 @@ class EvaluationsServicer(EvaluationServiceServicer):
     ) -> pb.GetEvaluationResponse:
         stored = await self._evaluations.get(request.evaluation_id)
         message = evaluation_to_proto(stored)
-        progress = await self._evaluations.progress(stored, [arm.name for arm in message.arms])
-        return pb.GetEvaluationResponse(
+        names = [arm.name for arm in message.arms]
+        progress = await self._evaluations.progress(stored, names)
+        reply = pb.GetEvaluationResponse(
             evaluation=message, progress=map(progress_to_proto, progress)
         )
+        if message.HasField("traffic"):
+            scores = await self._evaluations.live_scores(stored, names)
+            reply.comparison.CopyFrom(comparison_to_proto(*scores))
+        return reply
 
     async def ListEvaluations(
         self, request: pb.ListEvaluationsRequest, context: Context
@@ -91,3 +101,47 @@ class EvaluationsServicer(EvaluationServiceServicer):
             raise InvalidEvaluation(f"state {request.state} is none; give running, paused or ended")
         stored = await self._evaluations.update(request.evaluation_id, state, request.reason)
         return pb.UpdateEvaluationResponse(evaluation=evaluation_to_proto(stored))
+
+    async def StartLiveEvaluation(
+        self, request: pb.StartLiveEvaluationRequest, context: Context
+    ) -> pb.StartLiveEvaluationResponse:
+        check_live(request.evaluation)
+        new = live_from_proto(request.evaluation, current_identity())
+        stored = await self._evaluations.start_live(new)
+        return pb.StartLiveEvaluationResponse(evaluation=evaluation_to_proto(stored))
+
+    async def StopLiveEvaluation(
+        self, request: pb.StopLiveEvaluationRequest, context: Context
+    ) -> pb.StopLiveEvaluationResponse:
+        stored = await self._evaluations.stop_live(request.evaluation_id, request.reason)
+        return pb.StopLiveEvaluationResponse(evaluation=evaluation_to_proto(stored))
+
+    async def RecordVerdicts(
+        self, request: pb.RecordVerdictsRequest, context: Context
+    ) -> pb.RecordVerdictsResponse:
+        verdicts = list(map(judge_verdict_from_proto, request.verdicts))
+        await self._evaluations.record_verdicts(request.evaluation_id, verdicts)
+        return pb.RecordVerdictsResponse()
+
+    async def ListVerdicts(
+        self, request: pb.ListVerdictsRequest, context: Context
+    ) -> pb.ListVerdictsResponse:
+        size = page_size(request.page_size, SIZE_DEFAULT, SIZE_MAX)
+        token = decode_page_token(request.page_token)
+        after = (
+            (token_number(token, "place", 0), token.get("judge", ""), token.get("prompt", ""))
+            if token
+            else None
+        )
+        found = await self._evaluations.verdicts(request.evaluation_id, after, size + 1)
+        page = found[:size]
+        last = page[-1] if len(found) > size else None
+        place = last and {
+            "place": str(last.place),
+            "judge": last.judge,
+            "prompt": last.prompt_digest,
+        }
+        return pb.ListVerdictsResponse(
+            verdicts=map(judge_verdict_to_proto, page),
+            next_page_token=encode_page_token(place) if place else "",
+        )

@@ -97,7 +97,8 @@ _STATE = """
     CASE WHEN t.end_time IS NOT NULL AND t.awaits_verdict THEN 'running'
         WHEN t.end_time IS NOT NULL THEN CASE
             WHEN t.score IS NOT NULL THEN 'judged'
-            WHEN t.stop_reason = 'budget_exhausted' THEN 'not_run' ELSE 'unjudged' END
+            WHEN t.stop_reason = 'budget_exhausted' THEN 'not_run'
+            WHEN t.stop_reason = 'diverged' THEN 'diverged' ELSE 'unjudged' END
         WHEN EXISTS (SELECT FROM episodes e WHERE e.id = t.episode_id) THEN 'running'
         WHEN v.state = 'ended' THEN 'not_run' ELSE 'planned' END
 """
@@ -181,20 +182,20 @@ class EvaluationStore:
                     "awaiting": [each.awaits_verdict for each in planned],
                 }
                 await connection.execute(ADD_TRIALS, {**values, **trials})
-            return _evaluation((await connection.execute(GET, values)).one())
+            return evaluation_of((await connection.execute(GET, values)).one())
 
     async def get(self, tenant: str, evaluation_id: str) -> StoredEvaluation | None:
         async with autocommit(self._engine) as connection:
             values = {"tenant": tenant, "id": evaluation_id}
             row = (await connection.execute(GET, values)).one_or_none()
-        return None if row is None else _evaluation(row)
+        return None if row is None else evaluation_of(row)
 
     async def list(
         self, tenant: str, subject: str | None, before: str | None, limit: int
     ) -> Sequence[StoredEvaluation]:
         values = {"tenant": tenant, "subject": subject, "before": before, "limit": limit}
         async with autocommit(self._engine) as connection:
-            return [_evaluation(row) for row in await connection.execute(LIST, values)]
+            return [evaluation_of(row) for row in await connection.execute(LIST, values)]
 
     async def update(
         self, tenant: str, evaluation_id: str, state: EvaluationState, reason: str
@@ -245,7 +246,7 @@ class EvaluationStore:
             return [_trial(row) for row in await connection.execute(TRIALS, values)]
 
 
-def _evaluation(row: Row[Any]) -> StoredEvaluation:
+def evaluation_of(row: Row[Any]) -> StoredEvaluation:
     return StoredEvaluation(
         str(row.id),
         row.subject,
@@ -255,6 +256,7 @@ def _evaluation(row: Row[Any]) -> StoredEvaluation:
         row.reason,
         row.create_time,
         row.end_time,
+        row.is_live,
     )
 
 

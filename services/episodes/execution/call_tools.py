@@ -13,6 +13,7 @@ from episodes.errors import TRANSIENT, faults_of
 from episodes.execution.children import ChildAnswers
 from episodes.execution.composites import is_composite, reject_cut_text
 from episodes.execution.local_tools import ToolFinder, note_result
+from episodes.execution.replays import note_recorded
 from episodes.execution.token_limit import remaining_for_tool_call
 from episodes.execution.tool_calls import EpisodeToolCall
 from episodes.keys import StepKind, effect_key
@@ -137,7 +138,9 @@ class ToolCallInvoker:
             return made
         record.granted_output_tokens = call.hold.output_tokens
         record.tool_version = call.tool.version
-        if call.result is not None:
+        if call.recorded is not None:
+            note_recorded(record, call.recorded)
+        elif call.result is not None:
             note_result(record, call.result)
         elif call.child is not None and call.ended is not None:
             tenant = episode.stored.new.tenant

@@ -100,6 +100,7 @@ FAILURE_KINDS = {
     StopReason.DEADLINE: FailureKind.TIMEOUT,
     StopReason.CANCELLED: FailureKind.CANCELLED,
     StopReason.FAILED: FailureKind.TOOL_ERROR,
+    StopReason.DIVERGED: FailureKind.TOOL_ERROR,
 }
 
 

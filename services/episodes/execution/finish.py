@@ -129,6 +129,7 @@ FAILURE_KINDS = {
     StopReason.BUDGET_EXHAUSTED: FailureKind.BUDGET_EXHAUSTED,
     StopReason.DEADLINE: FailureKind.TIMEOUT,
     StopReason.FAILED: FailureKind.UNAVAILABLE,
+    StopReason.DIVERGED: FailureKind.NOT_FOUND,
 }
 
 
@@ -253,6 +254,8 @@ def _judgement(
     if end.stop_reason is StopReason.BUDGET_EXHAUSTED and not _is_own(episode, end.budget_id):
         # What others had spent says nothing about this episode.
         return unjudged(check, f"a budget that is not the episode's own ended it: {end.message}")
+    if end.stop_reason is StopReason.DIVERGED:
+        return unjudged(check, end.message)
     return without_answer(check, end.stop_reason)
 
 

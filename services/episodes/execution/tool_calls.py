@@ -55,6 +55,8 @@ class EpisodeToolCall:
     # The results of an episode and of the caller, which cost this episode nothing.
     ended: EpisodeResult | None = None
     result: ClientResult | None = None
+    # What the episode that this one replays recorded of the call, which is then not made.
+    recorded: trajectory_pb2.ToolInvocation | None = None
     # The money, and the step.
     hold: GrantedHold | None = None
     record: trajectory_pb2.ToolInvocation | None = None
@@ -95,19 +97,24 @@ class EpisodeToolCall:
     @property
     def asks_caller(self) -> bool:
         is_client = self.kind == tool_pb2.TOOL_KIND_CLIENT
-        return is_client and self.failure is None and self.result is None
+        answered = self.result is not None or self.recorded is not None
+        return is_client and self.failure is None and not answered
 
     @property
     def waits(self) -> bool:
         if self.tool is None or self.decision is None or self.approval is not None:
             return False
+        if self.recorded is not None:
+            return False
         return self.decision.allowed and (self.tool.needs_approval or self.decision.needs_approval)
 
     @property
     def is_free(self) -> bool:
-        """It spends none of the episode's money: a child and the caller spend their own."""
+        """It spends none of the episode's money: a child and the caller spend their own, and what
+        is recorded is not called."""
+        answers = (self.ended, self.result, self.recorded)
         finds_tools = self.kind == tool_pb2.TOOL_KIND_FIND_TOOLS
-        return finds_tools or self.ended is not None or self.result is not None
+        return finds_tools or any(answer is not None for answer in answers)
 
     def denial(self, remaining_tokens: int | None = None) -> ToolFailure | None:
         """Returns why the call is not made; an llm tool needs output tokens of the request."""

@@ -24,6 +24,7 @@ from episodes.execution.outcomes import (
     Waiting,
 )
 from episodes.execution.policy_checks import PolicyChecks
+from episodes.execution.replays import Replays
 from episodes.execution.tool_calls import EpisodeToolCall
 from episodes.execution.verify import answer_of
 from episodes.keys import StepKind
@@ -52,6 +53,7 @@ class TurnRunner:
     invoker: ToolCallInvoker
     policies: PolicyChecks
     clients: ClientCalls
+    replays: Replays
     settlements: Settlements
 
     async def run(
@@ -115,7 +117,10 @@ class TurnRunner:
         if action.WhichOneof("decision") == "final_answer":
             return Finished(StopReason.ANSWERED)
         calls = await self._authorized(episode, log, turn, action.tool_calls.calls)
-        return await self._make_calls(episode, log, turn, calls)
+        answered = await self.replays.answer(episode, log, turn.turn, calls)
+        if isinstance(answered, Finished):
+            return answered
+        return await self._make_calls(episode, log, turn, answered)
 
     async def _authorized(
         self, episode: RunningEpisode, log: StepLog, turn: TurnInput, asked: Sequence[pb.ToolCall]
@@ -165,16 +170,20 @@ class TurnRunner:
         if ready:
             await self.invoker.invoke(episode, log, turn.turn, ready)
         if written := written_calls(episode, log, turn.turn, calls):
-            authorized = await self.policies.authorize(episode, written)
-            await self.invoker.invoke(
-                episode, log, turn.turn, [with_approval_denied(call) for call in authorized]
-            )
+            authorized = [
+                with_approval_denied(call)
+                for call in await self.policies.authorize(episode, written)
+            ]
+            answered = await self.replays.answer(episode, log, turn.turn, authorized)
+            if isinstance(answered, Finished):
+                return answered
+            await self.invoker.invoke(episode, log, turn.turn, answered)
         if for_caller:
             await self.clients.request(log, turn.turn, for_caller)
             await self._show(episode, log)
             return Waiting(turn.turn, asks_caller=True)
-        answered = answer_of(episode, log, turn.turn) is not None
-        return Finished(StopReason.ANSWERED) if answered else None
+        answers = answer_of(episode, log, turn.turn) is not None
+        return Finished(StopReason.ANSWERED) if answers else None
 
     async def _show(self, episode: RunningEpisode, log: StepLog) -> None:
         """Stores costs now: watchers see settled steps only, and a person or the caller must see

@@ -87,6 +87,7 @@ def build_trajectory(
         parent=episode.spec.parent if episode.spec.HasField("parent") else None,
         children_cost=_wire_cost(below),
         attachments=episode.spec.attachments,
+        replay_of=episode.spec.replay_of,
     )
 
 

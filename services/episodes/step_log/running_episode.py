@@ -104,8 +104,10 @@ class RunningEpisodes:
 
 
 def _parse(stored: StoredEpisode) -> RunningEpisode:
+    spec = episode_pb2.EpisodeSpec.FromString(stored.new.spec)
+    spec.MergeFromString(stored.new.assigned)
     return RunningEpisode(
         stored,
-        episode_pb2.EpisodeSpec.FromString(stored.new.spec),
+        spec,
         toolset_pb2.Toolset.FromString(stored.new.toolset),
     )

@@ -13,6 +13,7 @@ from gateway.rest.routes import (
     BUDGETS,
     DEAD_LETTERS,
     DESCRIPTIONS,
+    EVALUATIONS,
     LEDGER,
     POLICIES,
     PRICES,
@@ -66,6 +67,10 @@ RESOURCES = {
     f"{LEDGER}/ClosePeriod": Resource("end_time"),
     f"{VERSIONS}/PromoteModelVersion": Resource("name", VERSIONS, "GetModelVersion", "name"),
     f"{VERSIONS}/RollBackModelVersion": Resource("name", VERSIONS, "GetModelVersion", "name"),
+    f"{EVALUATIONS}/StartLiveEvaluation": Resource("evaluation.id"),
+    f"{EVALUATIONS}/StopLiveEvaluation": Resource(
+        "evaluation_id", EVALUATIONS, "GetEvaluation", "evaluation_id"
+    ),
     f"{DEAD_LETTERS}/RedriveDeadLetters": Resource("record_ids"),
     f"{WEBHOOKS}/PutWebhook": Resource("id"),
     f"{WEBHOOKS}/DeleteWebhook": Resource("id"),

@@ -1,6 +1,11 @@
 from podium.registry.v1 import policy_pb2, policy_service_pb2, tool_pb2
 from podium_kit.tool_kinds import KIND_FROM_WIRE, ToolKind
-from podium_kit.wire import duration_from_proto, optional_money_from_proto, timestamp_to_proto
+from podium_kit.wire import (
+    duration_from_proto,
+    money_from_proto,
+    optional_money_from_proto,
+    timestamp_to_proto,
+)
 from tool_registry.errors import InvalidPolicy
 from tool_registry.models import (
     Activation,
@@ -149,7 +154,19 @@ def _check(spec: policy_pb2.PolicySpec) -> None:
         raise InvalidPolicy(f"no_presets binds all episodes; set it in the policy named {FLOOR}")
     if spec.learning.explore and not spec.training_consent:
         raise InvalidPolicy("learning.explore is set without training_consent; set it to true")
+    _check_replay_budget(spec)
     _check_ceilings(spec)
+
+
+def _check_replay_budget(spec: policy_pb2.PolicySpec) -> None:
+    if not spec.learning.HasField("replay_budget"):
+        return
+    if not spec.training_consent:
+        raise InvalidPolicy(
+            "learning.replay_budget is set without training_consent; set it to true"
+        )
+    if money_from_proto(spec.learning.replay_budget).amount <= 0:
+        raise InvalidPolicy("learning.replay_budget must be above 0; leave it out for no replays")
 
 
 def _check_ceilings(spec: policy_pb2.PolicySpec) -> None:

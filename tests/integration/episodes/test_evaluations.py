@@ -23,6 +23,7 @@ from podium_kit.rpc.identity import Scope
 if TYPE_CHECKING:
     from podium.episodes.v1.evaluation_service_pb2_grpc import EvaluationServiceAsyncStub
 
+CENT = money_pb2.Money(amount="0.01", currency_code="USD")
 DEVELOPER = (Scope.EPISODES_RUN,)
 
 
@@ -364,3 +365,39 @@ async def test_a_run_that_makes_no_sense_is_rejected(
             await create(client, wanted, *items)
     assert rejected.value.code() is grpc.StatusCode.INVALID_ARGUMENT
     assert words in (rejected.value.details() or "")
+
+
+async def test_a_judges_verdict_stays_and_one_without_a_score_is_replaced(
+    platform: Platform,
+) -> None:
+    platform.neighbours.orchestrator.decide = in_turns(answer("It is 42"))
+    async with evaluations(platform) as ada, evaluations(platform, "bob") as bob:
+        run = await create(ada, evaluation("a", "b"))
+        first, _ = await trials(ada, run.id, with_items=True)
+        await play(platform, first)
+
+        async def record(client: "EvaluationServiceAsyncStub", **fields: Any) -> None:
+            wanted = {"judge": "ask", "verifier": "llm", "prompt_digest": "0" * 64, **fields}
+            request = pb.RecordVerdictsRequest(
+                evaluation_id=run.id, verdicts=[pb.Verdict(**wanted)]
+            )
+            await client.RecordVerdicts(request)
+
+        await record(ada, explanation="it mumbled")
+        await record(ada, score=1.0)
+        await record(ada, score=0.0)
+        await record(ada, judge="other", score=0.0, cost=CENT)
+        listed = await ada.ListVerdicts(pb.ListVerdictsRequest(evaluation_id=run.id, page_size=1))
+        [verdict], token = listed.verdicts, listed.next_page_token
+        assert (verdict.judge, verdict.score, verdict.episode_id) == ("ask", 1, first.episode_id)
+        rest = await ada.ListVerdicts(
+            pb.ListVerdictsRequest(evaluation_id=run.id, page_token=token)
+        )
+        assert [(each.judge, each.score) for each in rest.verdicts] == [("other", 0.0)]
+        # The own check's verdict is what it was.
+        assert (await trials(ada, run.id))[0].score == 1
+
+        with pytest.raises(grpc.aio.AioRpcError) as rejected:
+            await record(ada, place=1, score=1.0)
+        assert "trial 1 of the run has not ended" in (rejected.value.details() or "")
+        assert await code_of(record(bob, score=1.0)) is grpc.StatusCode.NOT_FOUND

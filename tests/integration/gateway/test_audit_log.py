@@ -122,7 +122,7 @@ def test_whatever_a_route_changes_is_administrative_or_work() -> None:
         "DiscoverMcpTools", "ReadOpenApi",
         "ExplainToolset", "DryRunPolicy", "ReportAdherence", "PutDocuments", "DeleteDocuments",
         "DeleteCorpus", "ProposeDescription", "SimulatePrices", "AddInvoiceLines",
-        "CreateEvaluation", "UpdateEvaluation", "RecordVerdict",
+        "CreateEvaluation", "UpdateEvaluation", "RecordVerdict", "RecordVerdicts",
         "ReconcileInvoice", "StartDirectCall", "GiveFeedback",
     }  # fmt: skip
     writing = [route for route in ROUTES if route.method != "GET"]

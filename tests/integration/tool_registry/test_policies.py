@@ -494,5 +494,11 @@ async def test_a_policy_explores_where_it_and_all_that_binds_consent_to_training
     assert (await ada.resolve("balanced")).toolset.explore == 0
     await ada.create_policy("floor")
     assert (await ada.resolve("curious")).toolset.explore == 0, "the floor gives no consent"
-    error = await rejected(ada.create_policy("secretive", learning=learning))
-    assert "without training_consent; set it to true" in str(error.details())
+    budget = money_pb2.Money(amount="5", currency_code="USD")
+    replays = policy_pb2.LearningSettings(replay_budget=budget)
+    for settings in (learning, replays):
+        error = await rejected(ada.create_policy("secretive", learning=settings))
+        assert "without training_consent; set it to true" in str(error.details())
+    replays.replay_budget.amount = "0"
+    error = await rejected(ada.create_policy("cheap", training_consent=True, learning=replays))
+    assert "learning.replay_budget must be above 0" in str(error.details())

@@ -3,14 +3,14 @@ from decimal import Decimal
 import pytest
 
 from podium.common.v1 import failure_pb2
+from podium.episodes.v1 import episode_pb2, trajectory_pb2
 from podium.episodes.v1 import evaluation_service_pb2 as pb
-from podium.episodes.v1 import trajectory_pb2
 from podium.orchestrator.v1 import orchestrator_service_pb2 as orchestrator_pb
 from podium_evaluation.results.baselines import baselines, outcomes
 from podium_evaluation.results.comparison import compare, differences, parse_gate
 from podium_evaluation.results.failures import FailureClass, failure_class
 from podium_evaluation.results.figures import arm_figures, pair_figures
-from podium_evaluation.results.trials import Results, TrialResult
+from podium_evaluation.results.trials import NOT_RUN, Results, TrialResult
 from podium_kit.client.errors import UsageError
 from unit.podium_evaluation.trial_results import trial
 
@@ -214,3 +214,14 @@ def test_a_failure_has_the_first_class_that_fits(
 ) -> None:
     found = trial("a", "1", 0.0, stop_reason=stop_reason, expected_calls=EXPECTED)
     assert failure_class(found, trajectory_pb2.Trajectory(turns=turns)) is expected
+
+
+def test_a_trial_is_read_with_the_names_that_figures_and_failures_know() -> None:
+    stored = pb.Trial(
+        arm="a",
+        state=pb.TRIAL_STATE_NOT_RUN,
+        stop_reason=episode_pb2.STOP_REASON_BUDGET_EXHAUSTED,
+    )
+    read = TrialResult.of(stored)
+    assert (read.state, read.stop_reason) == (NOT_RUN, "budget_exhausted")
+    assert arm_figures("a", [read]).not_run == 1

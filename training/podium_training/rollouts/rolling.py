@@ -64,6 +64,8 @@ class Roller:
     gateway: Gateway
     limits: RolloutLimits
     run_id: str
+    agent: str = ""
+    """Whose budget pays for the episodes; "" for the caller's own alone."""
 
     async def roll(
         self,
@@ -106,7 +108,13 @@ class Roller:
                 task_id=group.task.id,
             ),
             check=_check(group.task),
-            labels={"run": self.run_id, "family": group.task.family, "split": group.task.split},
+            replay_of=group.task.replay_of,
+            labels={
+                "run": self.run_id,
+                "family": group.task.family,
+                "split": group.task.split,
+                **({"agent": self.agent} if self.agent else {}),
+            },
         )
         spec.MergeFrom(_spec_of(self.limits))
         return spec
@@ -161,6 +169,11 @@ async def known_tools(gateway: Gateway) -> dict[str, list[str]]:
 def skus_of(spec: tool_pb2.ToolSpec) -> list[str]:
     skus = [spec.sku, *(model.sku for model in spec.connection.llm.models)]
     return [sku for sku in skus if sku]
+
+
+def models_of(spec: tool_pb2.ToolSpec) -> dict[str, str]:
+    """Names of the models that a tool asks, by alias; none of a tool without models."""
+    return {model.alias: model.model for model in spec.connection.llm.models}
 
 
 def _spec_of(limits: RolloutLimits) -> episode_pb2.EpisodeSpec:

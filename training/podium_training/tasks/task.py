@@ -36,6 +36,8 @@ class Task:
     """The verifier's parameters; they never reach a model."""
     solution: tuple[Call, ...] | None = None
     """Calls that lead to the answer, in order. Empty: none is needed. Unset: none are known."""
+    replay_of: str = ""
+    """A past episode whose record answers calls of tools with effects; unset for a new task."""
 
     @property
     def tools(self) -> tuple[str, ...]:
@@ -55,7 +57,10 @@ class Task:
         return load_verifier(self.verifier, self.parameters)
 
     def to_json(self) -> str:
-        return json.dumps(asdict(self), ensure_ascii=False)
+        fields = asdict(self)
+        if not self.replay_of:
+            del fields["replay_of"]
+        return json.dumps(fields, ensure_ascii=False)
 
     @classmethod
     def from_json(cls, line: str) -> "Task":

@@ -14,13 +14,22 @@ from podium_client.models import (
     GetEvaluationResponse,
     ListEvaluationsResponse,
     ListTrialsResponse,
+    ListVerdictsResponse,
+    RecordVerdictsRequest,
+    RecordVerdictsResponse,
+    StartLiveEvaluationRequest,
+    StartLiveEvaluationResponse,
+    StopLiveEvaluationRequest,
+    StopLiveEvaluationResponse,
     Trial,
     UpdateEvaluationRequest,
     UpdateEvaluationResponse,
+    Verdict,
 )
 from podium_client.wire import path
 
 EVALUATIONS, EVALUATION = "/v1/evaluations", "/v1/evaluations/{evaluation_id}"
+LIVE = "/v1/live-evaluations"
 State = Literal["running", "paused", "ended"]
 
 
@@ -58,6 +67,34 @@ class Evaluations:
             ListTrialsResponse,
             lambda page: (page.trials, page.next_page_token),
             {"page_size": page_size, "with_items": with_items},
+        )
+
+    def start_live(self, evaluation: Evaluation) -> Evaluation:
+        """Begins shadows or an A/B test of live traffic: its own arm, and a candidate."""
+        body = StartLiveEvaluationRequest(evaluation=evaluation)
+        reply = self._transport.call("POST", LIVE, StartLiveEvaluationResponse, body=body)
+        return required(reply.evaluation)
+
+    def stop_live(self, evaluation_id: str, *, reason: str = "") -> Evaluation:
+        """Ends it: from the next start on, all episodes are as their callers ask."""
+        body = StopLiveEvaluationRequest(reason=reason)
+        address = path(f"{LIVE}/{{evaluation_id}}/stop", evaluation_id=evaluation_id)
+        reply = self._transport.call("POST", address, StopLiveEvaluationResponse, body=body)
+        return required(reply.evaluation)
+
+    def record_verdicts(self, evaluation_id: str, verdicts: Sequence[Verdict]) -> None:
+        """Stores verdicts of judges beside those of the trials' own checks; a verdict stays."""
+        body = RecordVerdictsRequest(verdicts=[*verdicts])
+        address = f"{path(EVALUATION, evaluation_id=evaluation_id)}/verdicts"
+        self._transport.call("POST", address, RecordVerdictsResponse, body=body)
+
+    def verdicts(self, evaluation_id: str, *, page_size: int = 0) -> Pages[Verdict]:
+        """Lists the stored verdicts of judges, by trial and judge."""
+        return self._transport.pages(
+            f"{path(EVALUATION, evaluation_id=evaluation_id)}/verdicts",
+            ListVerdictsResponse,
+            lambda page: (page.verdicts, page.next_page_token),
+            {"page_size": page_size},
         )
 
     def update(self, evaluation_id: str, state: State, *, reason: str = "") -> Evaluation:

@@ -33,6 +33,8 @@ CREATE TABLE episodes (
     end_time timestamptz,
     -- Teams, agents, roles and key of the caller: policies bind them.
     groups text[] NOT NULL DEFAULT '{}',
+    -- Model and policy of a live evaluation, in place of those in the spec: a serialized EpisodeSpec.
+    assigned bytea NOT NULL DEFAULT '',
     UNIQUE (tenant, group_id, sample_index)
 );
 CREATE INDEX episodes_by_tenant ON episodes (tenant, id DESC);

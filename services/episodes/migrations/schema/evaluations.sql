@@ -19,8 +19,12 @@ CREATE TABLE evaluations (
     reason text NOT NULL DEFAULT '',
     create_time timestamptz NOT NULL DEFAULT clock_timestamp(),
     end_time timestamptz,
+    -- Of live traffic, whose episodes become items as they are started.
+    is_live boolean NOT NULL DEFAULT false,
+    item_count integer NOT NULL DEFAULT 0,
     PRIMARY KEY (tenant, id)
 );
+CREATE INDEX evaluations_live ON evaluations (tenant, id) WHERE is_live AND state = 'running';
 CREATE INDEX evaluations_by_suite ON evaluations (tenant, suite_digest);
 
 -- What a run plans, and what became of it: the transaction that ends a trial's episode writes all but its plan, and
@@ -51,4 +55,23 @@ CREATE TABLE evaluation_trials (
     simulator_cost numeric(28, 12),
     PRIMARY KEY (tenant, evaluation_id, place),
     FOREIGN KEY (tenant, evaluation_id) REFERENCES evaluations ON DELETE CASCADE
+);
+
+-- Verdicts of other judges than a trial's own check, each asked once.
+CREATE TABLE evaluation_verdicts (
+    tenant text NOT NULL,
+    evaluation_id uuid NOT NULL,
+    place integer NOT NULL,
+    judge text NOT NULL,
+    prompt_digest text NOT NULL,
+    verifier text NOT NULL,
+    verifier_version text NOT NULL,
+    score double precision,
+    explanation text NOT NULL,
+    call_id text NOT NULL,
+    cost numeric(28, 12),
+    currency text,
+    create_time timestamptz NOT NULL DEFAULT clock_timestamp(),
+    PRIMARY KEY (tenant, evaluation_id, place, judge, prompt_digest),
+    FOREIGN KEY (tenant, evaluation_id, place) REFERENCES evaluation_trials ON DELETE CASCADE
 );

@@ -83,6 +83,8 @@ class _StopReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_StopReason
     """It could not continue, for example because no model answers."""
     STOP_REASON_OUTPUT_LIMIT: _StopReason.ValueType  # 7
     """The output tokens of the request are used up."""
+    STOP_REASON_DIVERGED: _StopReason.ValueType  # 8
+    """A replay called a tool with effects as its record does not, so that nothing could answer."""
 
 class StopReason(_StopReason, metaclass=_StopReasonEnumTypeWrapper):
     """The reasons why an episode ended."""
@@ -103,6 +105,8 @@ STOP_REASON_FAILED: StopReason.ValueType  # 6
 """It could not continue, for example because no model answers."""
 STOP_REASON_OUTPUT_LIMIT: StopReason.ValueType  # 7
 """The output tokens of the request are used up."""
+STOP_REASON_DIVERGED: StopReason.ValueType  # 8
+"""A replay called a tool with effects as its record does not, so that nothing could answer."""
 Global___StopReason: _TypeAlias = StopReason  # noqa: Y015
 
 @_typing.final
@@ -208,6 +212,7 @@ class EpisodeSpec(_message.Message):
     OUTPUT_TOKEN_LIMIT_FIELD_NUMBER: _builtins.int
     ATTACHMENTS_FIELD_NUMBER: _builtins.int
     PARALLEL_CALLS_FIELD_NUMBER: _builtins.int
+    REPLAY_OF_FIELD_NUMBER: _builtins.int
     task: _builtins.str
     """The task in words; not empty."""
     model: _builtins.str
@@ -231,6 +236,12 @@ class EpisodeSpec(_message.Message):
     """Most independent tool calls in one turn, within what the policy and the operator allow; 0
     means the policy's number. Where that is unset as well, the model decides: 4 for models
     that were trained to make several, 1 for any other. Holds for episodes that its tools start.
+    """
+    replay_of: _builtins.str
+    """Id of an ended episode that the caller may read, which this one replays: no tool with effects is
+    called. Such a call is answered by what the earlier episode recorded for the same tool and
+    arguments, at no cost; one that it did not make ends this episode as diverged. Tools that only read
+    are called. Unset means that tools are called.
     """
     @_builtins.property
     def tool_names(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
@@ -322,10 +333,11 @@ class EpisodeSpec(_message.Message):
         output_token_limit: _builtins.int = ...,
         attachments: _abc.Iterable[_attachment_pb2.Attachment] | None = ...,
         parallel_calls: _builtins.int = ...,
+        replay_of: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["budget", b"budget", "check", b"check", "group", b"group", "parent", b"parent", "sampling", b"sampling", "time_limit", b"time_limit"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["answer_json_schema", b"answer_json_schema", "attachments", b"attachments", "budget", b"budget", "check", b"check", "client_tools", b"client_tools", "first_tool_names", b"first_tool_names", "group", b"group", "history", b"history", "labels", b"labels", "model", b"model", "output_token_limit", b"output_token_limit", "parallel_calls", b"parallel_calls", "parent", b"parent", "policy", b"policy", "price_factors", b"price_factors", "prompt_mode", b"prompt_mode", "sampling", b"sampling", "task", b"task", "time_limit", b"time_limit", "tool_names", b"tool_names", "turn_limit", b"turn_limit"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["answer_json_schema", b"answer_json_schema", "attachments", b"attachments", "budget", b"budget", "check", b"check", "client_tools", b"client_tools", "first_tool_names", b"first_tool_names", "group", b"group", "history", b"history", "labels", b"labels", "model", b"model", "output_token_limit", b"output_token_limit", "parallel_calls", b"parallel_calls", "parent", b"parent", "policy", b"policy", "price_factors", b"price_factors", "prompt_mode", b"prompt_mode", "replay_of", b"replay_of", "sampling", b"sampling", "task", b"task", "time_limit", b"time_limit", "tool_names", b"tool_names", "turn_limit", b"turn_limit"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -73,6 +73,8 @@ class _TrialStateEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_TrialState
     """The run ended before it began, or a budget that is not the episode's own ended it. One that its
     own budget ended is judged, with a score of 0.
     """
+    TRIAL_STATE_DIVERGED: _TrialState.ValueType  # 6
+    """It replays a past episode and called a tool with effects as that did not: it has no score."""
 
 class TrialState(_TrialState, metaclass=_TrialStateEnumTypeWrapper):
     """The state of a trial."""
@@ -91,7 +93,114 @@ TRIAL_STATE_NOT_RUN: TrialState.ValueType  # 5
 """The run ended before it began, or a budget that is not the episode's own ended it. One that its
 own budget ended is judged, with a score of 0.
 """
+TRIAL_STATE_DIVERGED: TrialState.ValueType  # 6
+"""It replays a past episode and called a tool with effects as that did not: it has no score."""
 Global___TrialState: _TypeAlias = TrialState  # noqa: Y015
+
+class _LiveUse:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _LiveUseEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_LiveUse.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    LIVE_USE_UNSPECIFIED: _LiveUse.ValueType  # 0
+    """The evaluation is a run of a suite."""
+    LIVE_USE_AB: _LiveUse.ValueType  # 1
+    """Some are run by the candidate in place of the tenant's own arm, as many others are compared with."""
+    LIVE_USE_SHADOW: _LiveUse.ValueType  # 2
+    """Once they have ended, the candidate replays them without effects; users get nothing of it."""
+
+class LiveUse(_LiveUse, metaclass=_LiveUseEnumTypeWrapper):
+    """What a live evaluation does with the episodes that it takes."""
+
+LIVE_USE_UNSPECIFIED: LiveUse.ValueType  # 0
+"""The evaluation is a run of a suite."""
+LIVE_USE_AB: LiveUse.ValueType  # 1
+"""Some are run by the candidate in place of the tenant's own arm, as many others are compared with."""
+LIVE_USE_SHADOW: LiveUse.ValueType  # 2
+"""Once they have ended, the candidate replays them without effects; users get nothing of it."""
+Global___LiveUse: _TypeAlias = LiveUse  # noqa: Y015
+
+@_typing.final
+class LiveTraffic(_message.Message):
+    """The episodes of a live evaluation: those that name no model, begin no group and replay nothing."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    USE_FIELD_NUMBER: _builtins.int
+    POLICY_FIELD_NUMBER: _builtins.int
+    SHARE_FIELD_NUMBER: _builtins.int
+    JUDGE_FIELD_NUMBER: _builtins.int
+    use: Global___LiveUse.ValueType
+    """What is done with them."""
+    policy: _builtins.str
+    """Policy that they name; unset means those that name none."""
+    share: _builtins.float
+    """Share of them that the candidate gets, above 0; in an A/B test at most one half. Which ones follows
+    from their ids.
+    """
+    judge: _builtins.str
+    """For shadows of episodes without a check: a tool of kind llm that compares the candidate's answer with
+    the one that the user got, and behind a slash the alias of its model where it has several. Unset
+    leaves such shadows unjudged.
+    """
+    def __init__(
+        self,
+        *,
+        use: Global___LiveUse.ValueType = ...,
+        policy: _builtins.str = ...,
+        share: _builtins.float = ...,
+        judge: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["judge", b"judge", "policy", b"policy", "share", b"share", "use", b"use"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___LiveTraffic: _TypeAlias = LiveTraffic  # noqa: Y015
+
+@_typing.final
+class LiveComparison(_message.Message):
+    """The two arms of a live evaluation so far, by a test that is valid at every look."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    BASELINE_COUNT_FIELD_NUMBER: _builtins.int
+    CANDIDATE_COUNT_FIELD_NUMBER: _builtins.int
+    DIFFERENCE_FIELD_NUMBER: _builtins.int
+    LOWER_FIELD_NUMBER: _builtins.int
+    UPPER_FIELD_NUMBER: _builtins.int
+    P_VALUE_FIELD_NUMBER: _builtins.int
+    baseline_count: _builtins.int
+    """Episodes of the tenant's own arm that have a score, of their check or else the first that feedback gave."""
+    candidate_count: _builtins.int
+    """The same of the candidate."""
+    difference: _builtins.float
+    """The candidate's mean score less the other's; 0 while one of them has none."""
+    lower: _builtins.float
+    """What the difference is at least, with 95 % certainty over all looks together."""
+    upper: _builtins.float
+    """What it is at most."""
+    p_value: _builtins.float
+    """Always valid p-value of the hypothesis that there is no difference."""
+    def __init__(
+        self,
+        *,
+        baseline_count: _builtins.int = ...,
+        candidate_count: _builtins.int = ...,
+        difference: _builtins.float = ...,
+        lower: _builtins.float = ...,
+        upper: _builtins.float = ...,
+        p_value: _builtins.float = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["baseline_count", b"baseline_count", "candidate_count", b"candidate_count", "difference", b"difference", "lower", b"lower", "p_value", b"p_value", "upper", b"upper"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___LiveComparison: _TypeAlias = LiveComparison  # noqa: Y015
 
 @_typing.final
 class EvaluationItem(_message.Message):
@@ -104,6 +213,7 @@ class EvaluationItem(_message.Message):
     QUESTION_FIELD_NUMBER: _builtins.int
     CHECK_FIELD_NUMBER: _builtins.int
     EXPECTED_CALLS_FIELD_NUMBER: _builtins.int
+    REPLAY_OF_FIELD_NUMBER: _builtins.int
     id: _builtins.str
     """Unique within the suite."""
     family: _builtins.str
@@ -112,6 +222,8 @@ class EvaluationItem(_message.Message):
     """The task of its episodes. Of a conversation, whose check is `environment`, it is for people: the
     environment gives the task.
     """
+    replay_of: _builtins.str
+    """The past episode that its trials replay, as in EpisodeSpec; unset for none."""
     @_builtins.property
     def check(self) -> _check_pb2.Check:
         """Scores the answers."""
@@ -130,10 +242,11 @@ class EvaluationItem(_message.Message):
         question: _builtins.str = ...,
         check: _check_pb2.Check | None = ...,
         expected_calls: _abc.Iterable[Global___ExpectedCall] | None = ...,
+        replay_of: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["check", b"check"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["check", b"check", "expected_calls", b"expected_calls", "family", b"family", "id", b"id", "question", b"question"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["check", b"check", "expected_calls", b"expected_calls", "family", b"family", "id", b"id", "question", b"question", "replay_of", b"replay_of"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -266,6 +379,7 @@ class Evaluation(_message.Message):
     REASON_FIELD_NUMBER: _builtins.int
     CREATE_TIME_FIELD_NUMBER: _builtins.int
     END_TIME_FIELD_NUMBER: _builtins.int
+    TRAFFIC_FIELD_NUMBER: _builtins.int
     id: _builtins.str
     """UUIDv7 made by the caller, from which the ids of its episodes follow."""
     suite: _builtins.str
@@ -298,6 +412,10 @@ class Evaluation(_message.Message):
     def end_time(self) -> _timestamp_pb2.Timestamp:
         """Time at which it ended; unset until then. Set by the service."""
 
+    @_builtins.property
+    def traffic(self) -> Global___LiveTraffic:
+        """The episodes of a live evaluation; unset for a run of a suite."""
+
     def __init__(
         self,
         *,
@@ -312,10 +430,11 @@ class Evaluation(_message.Message):
         reason: _builtins.str = ...,
         create_time: _timestamp_pb2.Timestamp | None = ...,
         end_time: _timestamp_pb2.Timestamp | None = ...,
+        traffic: Global___LiveTraffic | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "end_time", b"end_time"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "end_time", b"end_time", "traffic", b"traffic"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["arms", b"arms", "budget_id", b"budget_id", "comparability_key", b"comparability_key", "create_time", b"create_time", "end_time", b"end_time", "id", b"id", "reason", b"reason", "repeats", b"repeats", "state", b"state", "suite", b"suite", "suite_digest", b"suite_digest"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["arms", b"arms", "budget_id", b"budget_id", "comparability_key", b"comparability_key", "create_time", b"create_time", "end_time", b"end_time", "id", b"id", "reason", b"reason", "repeats", b"repeats", "state", b"state", "suite", b"suite", "suite_digest", b"suite_digest", "traffic", b"traffic"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -338,6 +457,7 @@ class ArmProgress(_message.Message):
     JUDGE_COST_FIELD_NUMBER: _builtins.int
     UNPRICED_CALL_COUNT_FIELD_NUMBER: _builtins.int
     SIMULATOR_COST_FIELD_NUMBER: _builtins.int
+    DIVERGED_COUNT_FIELD_NUMBER: _builtins.int
     arm: _builtins.str
     """Name of the arm."""
     planned_count: _builtins.int
@@ -354,6 +474,8 @@ class ArmProgress(_message.Message):
     """Sum of the scores."""
     unpriced_call_count: _builtins.int
     """Calls whose cost is unknown and in no sum."""
+    diverged_count: _builtins.int
+    """Trials that diverged from the episodes that they replay."""
     @_builtins.property
     def cost(self) -> _money_pb2.Money:
         """Known cost of the episodes that ended, without their checks."""
@@ -380,10 +502,11 @@ class ArmProgress(_message.Message):
         judge_cost: _money_pb2.Money | None = ...,
         unpriced_call_count: _builtins.int = ...,
         simulator_cost: _money_pb2.Money | None = ...,
+        diverged_count: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["cost", b"cost", "judge_cost", b"judge_cost", "simulator_cost", b"simulator_cost"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["arm", b"arm", "cost", b"cost", "judge_cost", b"judge_cost", "judged_count", b"judged_count", "not_run_count", b"not_run_count", "planned_count", b"planned_count", "running_count", b"running_count", "score_sum", b"score_sum", "simulator_cost", b"simulator_cost", "unjudged_count", b"unjudged_count", "unpriced_call_count", b"unpriced_call_count"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["arm", b"arm", "cost", b"cost", "diverged_count", b"diverged_count", "judge_cost", b"judge_cost", "judged_count", b"judged_count", "not_run_count", b"not_run_count", "planned_count", b"planned_count", "running_count", b"running_count", "score_sum", b"score_sum", "simulator_cost", b"simulator_cost", "unjudged_count", b"unjudged_count", "unpriced_call_count", b"unpriced_call_count"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -520,6 +643,74 @@ class Trial(_message.Message):
 Global___Trial: _TypeAlias = Trial  # noqa: Y015
 
 @_typing.final
+class Verdict(_message.Message):
+    """A judge's verdict on a trial."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PLACE_FIELD_NUMBER: _builtins.int
+    EPISODE_ID_FIELD_NUMBER: _builtins.int
+    JUDGE_FIELD_NUMBER: _builtins.int
+    VERIFIER_FIELD_NUMBER: _builtins.int
+    VERIFIER_VERSION_FIELD_NUMBER: _builtins.int
+    PROMPT_DIGEST_FIELD_NUMBER: _builtins.int
+    SCORE_FIELD_NUMBER: _builtins.int
+    EXPLANATION_FIELD_NUMBER: _builtins.int
+    CALL_ID_FIELD_NUMBER: _builtins.int
+    COST_FIELD_NUMBER: _builtins.int
+    CREATE_TIME_FIELD_NUMBER: _builtins.int
+    place: _builtins.int
+    """Place of the trial in the run."""
+    episode_id: _builtins.str
+    """Its episode. Set by the service."""
+    judge: _builtins.str
+    """The judge: a tool of kind llm, and behind a slash the alias of its model where it has several."""
+    verifier: _builtins.str
+    """The verifier that worded the question and read the reply."""
+    verifier_version: _builtins.str
+    """Its version."""
+    prompt_digest: _builtins.str
+    """Hexadecimal SHA-256 of the verifier's prompt, without the question and answers that it is filled with."""
+    score: _builtins.float
+    """From 0 to 1; unset means that the judge gave none, which is not 0."""
+    explanation: _builtins.str
+    """Why, in words."""
+    call_id: _builtins.str
+    """The direct call in which the judge was asked; unset where the verifier needed none."""
+    @_builtins.property
+    def cost(self) -> _money_pb2.Money:
+        """The cost of that call; unset means unknown, or that there was none."""
+
+    @_builtins.property
+    def create_time(self) -> _timestamp_pb2.Timestamp:
+        """Time at which it was stored. Set by the service."""
+
+    def __init__(
+        self,
+        *,
+        place: _builtins.int = ...,
+        episode_id: _builtins.str = ...,
+        judge: _builtins.str = ...,
+        verifier: _builtins.str = ...,
+        verifier_version: _builtins.str = ...,
+        prompt_digest: _builtins.str = ...,
+        score: _builtins.float | None = ...,
+        explanation: _builtins.str = ...,
+        call_id: _builtins.str = ...,
+        cost: _money_pb2.Money | None = ...,
+        create_time: _timestamp_pb2.Timestamp | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_score", b"_score", "cost", b"cost", "create_time", b"create_time", "score", b"score"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_score", b"_score", "call_id", b"call_id", "cost", b"cost", "create_time", b"create_time", "episode_id", b"episode_id", "explanation", b"explanation", "judge", b"judge", "place", b"place", "prompt_digest", b"prompt_digest", "score", b"score", "verifier", b"verifier", "verifier_version", b"verifier_version"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__score: _TypeAlias = _typing.Literal["score"]  # noqa: Y015
+    _WhichOneofArgType__score: _TypeAlias = _typing.Literal["_score", b"_score"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__score) -> _WhichOneofReturnType__score | None: ...
+
+Global___Verdict: _TypeAlias = Verdict  # noqa: Y015
+
+@_typing.final
 class CreateEvaluationRequest(_message.Message):
     """Asks to store a run."""
 
@@ -603,6 +794,7 @@ class GetEvaluationResponse(_message.Message):
 
     EVALUATION_FIELD_NUMBER: _builtins.int
     PROGRESS_FIELD_NUMBER: _builtins.int
+    COMPARISON_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def evaluation(self) -> Global___Evaluation:
         """The run."""
@@ -611,15 +803,20 @@ class GetEvaluationResponse(_message.Message):
     def progress(self) -> _containers.RepeatedCompositeFieldContainer[Global___ArmProgress]:
         """In the order of the arms."""
 
+    @_builtins.property
+    def comparison(self) -> Global___LiveComparison:
+        """Of a live evaluation."""
+
     def __init__(
         self,
         *,
         evaluation: Global___Evaluation | None = ...,
         progress: _abc.Iterable[Global___ArmProgress] | None = ...,
+        comparison: Global___LiveComparison | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["evaluation", b"evaluation"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["comparison", b"comparison", "evaluation", b"evaluation"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["evaluation", b"evaluation", "progress", b"progress"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["comparison", b"comparison", "evaluation", b"evaluation", "progress", b"progress"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -826,6 +1023,209 @@ class RecordVerdictResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___RecordVerdictResponse: _TypeAlias = RecordVerdictResponse  # noqa: Y015
+
+@_typing.final
+class RecordVerdictsRequest(_message.Message):
+    """Asks to store verdicts."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    EVALUATION_ID_FIELD_NUMBER: _builtins.int
+    VERDICTS_FIELD_NUMBER: _builtins.int
+    evaluation_id: _builtins.str
+    """Id of the run."""
+    @_builtins.property
+    def verdicts(self) -> _containers.RepeatedCompositeFieldContainer[Global___Verdict]:
+        """The verdicts, one of a trial, judge and prompt."""
+
+    def __init__(
+        self,
+        *,
+        evaluation_id: _builtins.str = ...,
+        verdicts: _abc.Iterable[Global___Verdict] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["evaluation_id", b"evaluation_id", "verdicts", b"verdicts"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RecordVerdictsRequest: _TypeAlias = RecordVerdictsRequest  # noqa: Y015
+
+@_typing.final
+class RecordVerdictsResponse(_message.Message):
+    """The verdicts are stored."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RecordVerdictsResponse: _TypeAlias = RecordVerdictsResponse  # noqa: Y015
+
+@_typing.final
+class ListVerdictsRequest(_message.Message):
+    """Asks for a page of verdicts."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    EVALUATION_ID_FIELD_NUMBER: _builtins.int
+    PAGE_SIZE_FIELD_NUMBER: _builtins.int
+    PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    evaluation_id: _builtins.str
+    """Id of the run."""
+    page_size: _builtins.int
+    """At most 500; 0 means 50."""
+    page_token: _builtins.str
+    """Token of the previous page; unset means the first."""
+    def __init__(
+        self,
+        *,
+        evaluation_id: _builtins.str = ...,
+        page_size: _builtins.int = ...,
+        page_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["evaluation_id", b"evaluation_id", "page_size", b"page_size", "page_token", b"page_token"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListVerdictsRequest: _TypeAlias = ListVerdictsRequest  # noqa: Y015
+
+@_typing.final
+class ListVerdictsResponse(_message.Message):
+    """A page of verdicts."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    VERDICTS_FIELD_NUMBER: _builtins.int
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    next_page_token: _builtins.str
+    """Unset on the last page."""
+    @_builtins.property
+    def verdicts(self) -> _containers.RepeatedCompositeFieldContainer[Global___Verdict]:
+        """The verdicts."""
+
+    def __init__(
+        self,
+        *,
+        verdicts: _abc.Iterable[Global___Verdict] | None = ...,
+        next_page_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["next_page_token", b"next_page_token", "verdicts", b"verdicts"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListVerdictsResponse: _TypeAlias = ListVerdictsResponse  # noqa: Y015
+
+@_typing.final
+class StartLiveEvaluationRequest(_message.Message):
+    """Asks to begin a live evaluation."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    EVALUATION_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def evaluation(self) -> Global___Evaluation:
+        """Of its fields, id, traffic, budget_id and exactly two arms count: the first one is the tenant's own, of
+        which the name alone counts, the second the candidate, with a model, a policy or both.
+        """
+
+    def __init__(
+        self,
+        *,
+        evaluation: Global___Evaluation | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["evaluation", b"evaluation"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["evaluation", b"evaluation"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___StartLiveEvaluationRequest: _TypeAlias = StartLiveEvaluationRequest  # noqa: Y015
+
+@_typing.final
+class StartLiveEvaluationResponse(_message.Message):
+    """The live evaluation."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    EVALUATION_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def evaluation(self) -> Global___Evaluation:
+        """The evaluation."""
+
+    def __init__(
+        self,
+        *,
+        evaluation: Global___Evaluation | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["evaluation", b"evaluation"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["evaluation", b"evaluation"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___StartLiveEvaluationResponse: _TypeAlias = StartLiveEvaluationResponse  # noqa: Y015
+
+@_typing.final
+class StopLiveEvaluationRequest(_message.Message):
+    """Asks to end a live evaluation."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    EVALUATION_ID_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    evaluation_id: _builtins.str
+    """Its id."""
+    reason: _builtins.str
+    """Why, in words; unset means none."""
+    def __init__(
+        self,
+        *,
+        evaluation_id: _builtins.str = ...,
+        reason: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["evaluation_id", b"evaluation_id", "reason", b"reason"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___StopLiveEvaluationRequest: _TypeAlias = StopLiveEvaluationRequest  # noqa: Y015
+
+@_typing.final
+class StopLiveEvaluationResponse(_message.Message):
+    """The live evaluation."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    EVALUATION_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def evaluation(self) -> Global___Evaluation:
+        """The evaluation."""
+
+    def __init__(
+        self,
+        *,
+        evaluation: Global___Evaluation | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["evaluation", b"evaluation"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["evaluation", b"evaluation"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___StopLiveEvaluationResponse: _TypeAlias = StopLiveEvaluationResponse  # noqa: Y015
 
 @_typing.final
 class UpdateEvaluationRequest(_message.Message):

@@ -61,6 +61,26 @@ class EvaluationServiceStub(object):
                 request_serializer=podium_dot_episodes_dot_v1_dot_evaluation__service__pb2.RecordVerdictRequest.SerializeToString,
                 response_deserializer=podium_dot_episodes_dot_v1_dot_evaluation__service__pb2.RecordVerdictResponse.FromString,
                 _registered_method=True)
+        self.RecordVerdicts = channel.unary_unary(
+                '/podium.episodes.v1.EvaluationService/RecordVerdicts',
+                request_serializer=podium_dot_episodes_dot_v1_dot_evaluation__service__pb2.RecordVerdictsRequest.SerializeToString,
+                response_deserializer=podium_dot_episodes_dot_v1_dot_evaluation__service__pb2.RecordVerdictsResponse.FromString,
+                _registered_method=True)
+        self.ListVerdicts = channel.unary_unary(
+                '/podium.episodes.v1.EvaluationService/ListVerdicts',
+                request_serializer=podium_dot_episodes_dot_v1_dot_evaluation__service__pb2.ListVerdictsRequest.SerializeToString,
+                response_deserializer=podium_dot_episodes_dot_v1_dot_evaluation__service__pb2.ListVerdictsResponse.FromString,
+                _registered_method=True)
+        self.StartLiveEvaluation = channel.unary_unary(
+                '/podium.episodes.v1.EvaluationService/StartLiveEvaluation',
+                request_serializer=podium_dot_episodes_dot_v1_dot_evaluation__service__pb2.StartLiveEvaluationRequest.SerializeToString,
+                response_deserializer=podium_dot_episodes_dot_v1_dot_evaluation__service__pb2.StartLiveEvaluationResponse.FromString,
+                _registered_method=True)
+        self.StopLiveEvaluation = channel.unary_unary(
+                '/podium.episodes.v1.EvaluationService/StopLiveEvaluation',
+                request_serializer=podium_dot_episodes_dot_v1_dot_evaluation__service__pb2.StopLiveEvaluationRequest.SerializeToString,
+                response_deserializer=podium_dot_episodes_dot_v1_dot_evaluation__service__pb2.StopLiveEvaluationResponse.FromString,
+                _registered_method=True)
         self.UpdateEvaluation = channel.unary_unary(
                 '/podium.episodes.v1.EvaluationService/UpdateEvaluation',
                 request_serializer=podium_dot_episodes_dot_v1_dot_evaluation__service__pb2.UpdateEvaluationRequest.SerializeToString,
@@ -111,6 +131,36 @@ class EvaluationServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def RecordVerdicts(self, request, context):
+        """Stores verdicts of judges on trials that have ended, beside those of the trials' own checks. A
+        judge's verdict stays; one without a score is replaced by a later one.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListVerdicts(self, request, context):
+        """Lists the stored verdicts of a run, by trial and judge.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def StartLiveEvaluation(self, request, context):
+        """Begins to evaluate a tenant's live traffic: shadows or an A/B test of two arms, the tenant's own
+        and a candidate. The same id and content again returns the same evaluation.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def StopLiveEvaluation(self, request, context):
+        """Ends it: from the next start on, all episodes are as their callers ask. Once more changes nothing.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def UpdateEvaluation(self, request, context):
         """Pauses, resumes or ends a run. Trials that have begun end by themselves. The same state again
         changes nothing.
@@ -146,6 +196,26 @@ def add_EvaluationServiceServicer_to_server(servicer, server):
                     servicer.RecordVerdict,
                     request_deserializer=podium_dot_episodes_dot_v1_dot_evaluation__service__pb2.RecordVerdictRequest.FromString,
                     response_serializer=podium_dot_episodes_dot_v1_dot_evaluation__service__pb2.RecordVerdictResponse.SerializeToString,
+            ),
+            'RecordVerdicts': grpc.unary_unary_rpc_method_handler(
+                    servicer.RecordVerdicts,
+                    request_deserializer=podium_dot_episodes_dot_v1_dot_evaluation__service__pb2.RecordVerdictsRequest.FromString,
+                    response_serializer=podium_dot_episodes_dot_v1_dot_evaluation__service__pb2.RecordVerdictsResponse.SerializeToString,
+            ),
+            'ListVerdicts': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListVerdicts,
+                    request_deserializer=podium_dot_episodes_dot_v1_dot_evaluation__service__pb2.ListVerdictsRequest.FromString,
+                    response_serializer=podium_dot_episodes_dot_v1_dot_evaluation__service__pb2.ListVerdictsResponse.SerializeToString,
+            ),
+            'StartLiveEvaluation': grpc.unary_unary_rpc_method_handler(
+                    servicer.StartLiveEvaluation,
+                    request_deserializer=podium_dot_episodes_dot_v1_dot_evaluation__service__pb2.StartLiveEvaluationRequest.FromString,
+                    response_serializer=podium_dot_episodes_dot_v1_dot_evaluation__service__pb2.StartLiveEvaluationResponse.SerializeToString,
+            ),
+            'StopLiveEvaluation': grpc.unary_unary_rpc_method_handler(
+                    servicer.StopLiveEvaluation,
+                    request_deserializer=podium_dot_episodes_dot_v1_dot_evaluation__service__pb2.StopLiveEvaluationRequest.FromString,
+                    response_serializer=podium_dot_episodes_dot_v1_dot_evaluation__service__pb2.StopLiveEvaluationResponse.SerializeToString,
             ),
             'UpdateEvaluation': grpc.unary_unary_rpc_method_handler(
                     servicer.UpdateEvaluation,
@@ -290,6 +360,114 @@ class EvaluationService(object):
             '/podium.episodes.v1.EvaluationService/RecordVerdict',
             podium_dot_episodes_dot_v1_dot_evaluation__service__pb2.RecordVerdictRequest.SerializeToString,
             podium_dot_episodes_dot_v1_dot_evaluation__service__pb2.RecordVerdictResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RecordVerdicts(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/podium.episodes.v1.EvaluationService/RecordVerdicts',
+            podium_dot_episodes_dot_v1_dot_evaluation__service__pb2.RecordVerdictsRequest.SerializeToString,
+            podium_dot_episodes_dot_v1_dot_evaluation__service__pb2.RecordVerdictsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListVerdicts(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/podium.episodes.v1.EvaluationService/ListVerdicts',
+            podium_dot_episodes_dot_v1_dot_evaluation__service__pb2.ListVerdictsRequest.SerializeToString,
+            podium_dot_episodes_dot_v1_dot_evaluation__service__pb2.ListVerdictsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def StartLiveEvaluation(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/podium.episodes.v1.EvaluationService/StartLiveEvaluation',
+            podium_dot_episodes_dot_v1_dot_evaluation__service__pb2.StartLiveEvaluationRequest.SerializeToString,
+            podium_dot_episodes_dot_v1_dot_evaluation__service__pb2.StartLiveEvaluationResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def StopLiveEvaluation(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/podium.episodes.v1.EvaluationService/StopLiveEvaluation',
+            podium_dot_episodes_dot_v1_dot_evaluation__service__pb2.StopLiveEvaluationRequest.SerializeToString,
+            podium_dot_episodes_dot_v1_dot_evaluation__service__pb2.StopLiveEvaluationResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -50,6 +50,18 @@ class EvaluationServiceStub:
     cost of what played its user. The first verdict stays, and of a trial with another check its own;
     FAILED_PRECONDITION before that end.
     """
+    RecordVerdicts: _grpc.UnaryUnaryMultiCallable[_evaluation_service_pb2.RecordVerdictsRequest, _evaluation_service_pb2.RecordVerdictsResponse]
+    """Stores verdicts of judges on trials that have ended, beside those of the trials' own checks. A
+    judge's verdict stays; one without a score is replaced by a later one.
+    """
+    ListVerdicts: _grpc.UnaryUnaryMultiCallable[_evaluation_service_pb2.ListVerdictsRequest, _evaluation_service_pb2.ListVerdictsResponse]
+    """Lists the stored verdicts of a run, by trial and judge."""
+    StartLiveEvaluation: _grpc.UnaryUnaryMultiCallable[_evaluation_service_pb2.StartLiveEvaluationRequest, _evaluation_service_pb2.StartLiveEvaluationResponse]
+    """Begins to evaluate a tenant's live traffic: shadows or an A/B test of two arms, the tenant's own
+    and a candidate. The same id and content again returns the same evaluation.
+    """
+    StopLiveEvaluation: _grpc.UnaryUnaryMultiCallable[_evaluation_service_pb2.StopLiveEvaluationRequest, _evaluation_service_pb2.StopLiveEvaluationResponse]
+    """Ends it: from the next start on, all episodes are as their callers ask. Once more changes nothing."""
     UpdateEvaluation: _grpc.UnaryUnaryMultiCallable[_evaluation_service_pb2.UpdateEvaluationRequest, _evaluation_service_pb2.UpdateEvaluationResponse]
     """Pauses, resumes or ends a run. Trials that have begun end by themselves. The same state again
     changes nothing.
@@ -77,6 +89,18 @@ class EvaluationServiceAsyncStub(EvaluationServiceStub):
     cost of what played its user. The first verdict stays, and of a trial with another check its own;
     FAILED_PRECONDITION before that end.
     """
+    RecordVerdicts: _aio.UnaryUnaryMultiCallable[_evaluation_service_pb2.RecordVerdictsRequest, _evaluation_service_pb2.RecordVerdictsResponse]  # type: ignore[assignment]
+    """Stores verdicts of judges on trials that have ended, beside those of the trials' own checks. A
+    judge's verdict stays; one without a score is replaced by a later one.
+    """
+    ListVerdicts: _aio.UnaryUnaryMultiCallable[_evaluation_service_pb2.ListVerdictsRequest, _evaluation_service_pb2.ListVerdictsResponse]  # type: ignore[assignment]
+    """Lists the stored verdicts of a run, by trial and judge."""
+    StartLiveEvaluation: _aio.UnaryUnaryMultiCallable[_evaluation_service_pb2.StartLiveEvaluationRequest, _evaluation_service_pb2.StartLiveEvaluationResponse]  # type: ignore[assignment]
+    """Begins to evaluate a tenant's live traffic: shadows or an A/B test of two arms, the tenant's own
+    and a candidate. The same id and content again returns the same evaluation.
+    """
+    StopLiveEvaluation: _aio.UnaryUnaryMultiCallable[_evaluation_service_pb2.StopLiveEvaluationRequest, _evaluation_service_pb2.StopLiveEvaluationResponse]  # type: ignore[assignment]
+    """Ends it: from the next start on, all episodes are as their callers ask. Once more changes nothing."""
     UpdateEvaluation: _aio.UnaryUnaryMultiCallable[_evaluation_service_pb2.UpdateEvaluationRequest, _evaluation_service_pb2.UpdateEvaluationResponse]  # type: ignore[assignment]
     """Pauses, resumes or ends a run. Trials that have begun end by themselves. The same state again
     changes nothing.
@@ -131,6 +155,42 @@ class EvaluationServiceServicer(metaclass=_abc_1.ABCMeta):
         cost of what played its user. The first verdict stays, and of a trial with another check its own;
         FAILED_PRECONDITION before that end.
         """
+
+    @_abc_1.abstractmethod
+    def RecordVerdicts(
+        self,
+        request: _evaluation_service_pb2.RecordVerdictsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_evaluation_service_pb2.RecordVerdictsResponse, _abc.Awaitable[_evaluation_service_pb2.RecordVerdictsResponse]]:
+        """Stores verdicts of judges on trials that have ended, beside those of the trials' own checks. A
+        judge's verdict stays; one without a score is replaced by a later one.
+        """
+
+    @_abc_1.abstractmethod
+    def ListVerdicts(
+        self,
+        request: _evaluation_service_pb2.ListVerdictsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_evaluation_service_pb2.ListVerdictsResponse, _abc.Awaitable[_evaluation_service_pb2.ListVerdictsResponse]]:
+        """Lists the stored verdicts of a run, by trial and judge."""
+
+    @_abc_1.abstractmethod
+    def StartLiveEvaluation(
+        self,
+        request: _evaluation_service_pb2.StartLiveEvaluationRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_evaluation_service_pb2.StartLiveEvaluationResponse, _abc.Awaitable[_evaluation_service_pb2.StartLiveEvaluationResponse]]:
+        """Begins to evaluate a tenant's live traffic: shadows or an A/B test of two arms, the tenant's own
+        and a candidate. The same id and content again returns the same evaluation.
+        """
+
+    @_abc_1.abstractmethod
+    def StopLiveEvaluation(
+        self,
+        request: _evaluation_service_pb2.StopLiveEvaluationRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_evaluation_service_pb2.StopLiveEvaluationResponse, _abc.Awaitable[_evaluation_service_pb2.StopLiveEvaluationResponse]]:
+        """Ends it: from the next start on, all episodes are as their callers ask. Once more changes nothing."""
 
     @_abc_1.abstractmethod
     def UpdateEvaluation(

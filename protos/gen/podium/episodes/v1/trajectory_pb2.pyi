@@ -230,6 +230,7 @@ class Trajectory(_message.Message):
     VERIFIER_CALLS_FIELD_NUMBER: _builtins.int
     PRICE_FACTORS_FIELD_NUMBER: _builtins.int
     ATTACHMENTS_FIELD_NUMBER: _builtins.int
+    REPLAY_OF_FIELD_NUMBER: _builtins.int
     episode_id: _builtins.str
     """The episode."""
     group_id: _builtins.str
@@ -266,6 +267,8 @@ class Trajectory(_message.Message):
     """The reason why its check gave no outcome; unset when it gave one and when there was no
     check. An answer without an outcome is not a wrong one.
     """
+    replay_of: _builtins.str
+    """The episode whose record answered calls of tools with effects; unset for any but a replay."""
     @_builtins.property
     def preferences(self) -> _policy_pb2.PreferenceVector:
         """The preference vector P."""
@@ -386,10 +389,11 @@ class Trajectory(_message.Message):
         verifier_calls: _abc.Iterable[Global___ToolInvocation] | None = ...,
         price_factors: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
         attachments: _abc.Iterable[_attachment_pb2.Attachment] | None = ...,
+        replay_of: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["children_cost", b"children_cost", "cost", b"cost", "end_time", b"end_time", "failure", b"failure", "features", b"features", "latency", b"latency", "parent", b"parent", "preferences", b"preferences", "start_time", b"start_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["answer", b"answer", "attachments", b"attachments", "children_cost", b"children_cost", "cost", b"cost", "end_time", b"end_time", "episode_id", b"episode_id", "failure", b"failure", "features", b"features", "group_id", b"group_id", "group_size", b"group_size", "history", b"history", "instruction", b"instruction", "labels", b"labels", "latency", b"latency", "outcomes", b"outcomes", "parent", b"parent", "policy_name", b"policy_name", "policy_version", b"policy_version", "preferences", b"preferences", "price_factors", b"price_factors", "prompt_mode", b"prompt_mode", "sample_index", b"sample_index", "start_time", b"start_time", "stop_reason", b"stop_reason", "task", b"task", "task_id", b"task_id", "tenant", b"tenant", "tool_names", b"tool_names", "tools", b"tools", "toolset_digest", b"toolset_digest", "training_consent", b"training_consent", "turns", b"turns", "unjudged_reason", b"unjudged_reason", "unpriced_call_count", b"unpriced_call_count", "verifier_calls", b"verifier_calls"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["answer", b"answer", "attachments", b"attachments", "children_cost", b"children_cost", "cost", b"cost", "end_time", b"end_time", "episode_id", b"episode_id", "failure", b"failure", "features", b"features", "group_id", b"group_id", "group_size", b"group_size", "history", b"history", "instruction", b"instruction", "labels", b"labels", "latency", b"latency", "outcomes", b"outcomes", "parent", b"parent", "policy_name", b"policy_name", "policy_version", b"policy_version", "preferences", b"preferences", "price_factors", b"price_factors", "prompt_mode", b"prompt_mode", "replay_of", b"replay_of", "sample_index", b"sample_index", "start_time", b"start_time", "stop_reason", b"stop_reason", "task", b"task", "task_id", b"task_id", "tenant", b"tenant", "tool_names", b"tool_names", "tools", b"tools", "toolset_digest", b"toolset_digest", "training_consent", b"training_consent", "turns", b"turns", "unjudged_reason", b"unjudged_reason", "unpriced_call_count", b"unpriced_call_count", "verifier_calls", b"verifier_calls"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

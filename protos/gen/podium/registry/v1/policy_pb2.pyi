@@ -207,18 +207,26 @@ class LearningSettings(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     EXPLORE_FIELD_NUMBER: _builtins.int
+    REPLAY_BUDGET_FIELD_NUMBER: _builtins.int
     explore: _builtins.float
     """Share of the episodes that name no temperature which is sampled at temperature 1, from 0 to 1:
     a run of GRPO learns from these alone. Which ones follows from their ids. Needs training_consent.
     """
+    @_builtins.property
+    def replay_budget(self) -> _money_pb2.Money:
+        """Most money that `podium train replay` may spend in a day (UTC) on playing past tasks of the policy's
+        users again, in groups and without effects. Unset means that it plays none. Needs training_consent.
+        """
+
     def __init__(
         self,
         *,
         explore: _builtins.float = ...,
+        replay_budget: _money_pb2.Money | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["replay_budget", b"replay_budget"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["explore", b"explore"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["explore", b"explore", "replay_budget", b"replay_budget"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

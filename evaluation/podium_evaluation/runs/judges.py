@@ -1,0 +1,175 @@
+"""Judges: tools of kind llm that compare answers with references, asked by direct calls."""
+
+import hashlib
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from podium.episodes.v1 import direct_call_service_pb2 as calls_pb
+from podium.orchestrator.v1 import orchestrator_service_pb2 as orchestrator_pb
+from podium.registry.v1 import tool_pb2
+from podium_evaluation.runs.names import budget_name
+from podium_kit.client.errors import UsageError, UserError
+from podium_kit.client.gateway import Gateway, segment
+from podium_kit.derived_ids import derived_uuid7
+from podium_kit.money import Money
+from podium_kit.tool_kinds import kind_of
+from podium_kit.verifiers import Unjudged
+from podium_kit.verifiers.llm_judge import TASK, LlmJudge
+from podium_kit.wire import optional_money_from_proto
+from podium_training.rollouts.rolling import models_of, retried
+
+PROMPT_DIGEST = hashlib.sha256(TASK.encode()).hexdigest()
+# A call that failed is made again under another id: so many times by one command, and in all.
+ATTEMPTS_MAX, ALL_ATTEMPTS_MAX = 3, 100
+PROBE = ("What is two plus two?", "4", "Two plus two is 4.")
+# Lines of models whose names differ in more than their first word.
+LINES = re.compile(
+    "claude|command|deepseek|gemini|gemma|glm|gpt|grok|kimi|llama|mistral|mixtral|nemotron|olmo|phi"
+    "|qwen|smollm"
+)
+OTHER_NAMES = {"o": "gpt", "chatgpt": "gpt", "codestral": "mistral", "ministral": "mistral"}
+
+
+@dataclass(frozen=True)
+class Judge:
+    """A tool, and the alias of its model where it has several; written `TOOL/ALIAS`."""
+
+    tool: str
+    model: str = ""
+
+    @classmethod
+    def parse(cls, text: str) -> "Judge":
+        tool, _, model = text.partition("/")
+        return cls(tool, model)
+
+    def __str__(self) -> str:
+        return f"{self.tool}/{self.model}" if self.model else self.tool
+
+    def verifier(self, reference: str, rubric: str = "") -> LlmJudge:
+        return LlmJudge(tool=self.tool, model=self.model, reference=reference, rubric=rubric)
+
+    def models(self, tools: Mapping[str, tool_pb2.ToolSpec]) -> list[str]:
+        """Names of the models that may answer. Raises UsageError where it is no judge."""
+        spec = tools.get(self.tool)
+        if spec is None:
+            raise UsageError(f"there is no tool {self.tool} to judge by", "see `podium tools list`")
+        if not kind_of(spec.kind).has_models:
+            raise UsageError(f"the judge {self.tool} is no tool of kind llm", "name one that is")
+        found = models_of(spec)
+        if self.model and self.model not in found:
+            raise UsageError(
+                f"the judge {self.tool} has no model {self.model}", f"use {', '.join(found)}"
+            )
+        if not self.model and len(found) > 1:
+            choices = " or ".join(f"{self.tool}/{alias}" for alias in found)
+            raise UsageError(f"the judge {self.tool} has several models", f"name {choices}")
+        return [found[self.model]] if self.model else list(found.values())
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The outcome of one question to a judge; no score is not a score of 0."""
+
+    score: float | None
+    explanation: str
+    call_id: str = ""
+    cost: Money | None = None
+
+
+@dataclass(frozen=True)
+class Question:
+    name: str
+    """Of the call's id: the same name of a run is the same call, and charged once."""
+    question: str
+    answer: str
+
+
+async def ask(gateway: Gateway, evaluation_id: str, judge: LlmJudge, asked: Question) -> Asked:
+    """Asks within the run's budget. Raises Rejected, Unreachable.
+
+    A repetition finds the call of before; only one that failed is made again, under another id.
+    """
+    wanted = judge.calls(asked.question, asked.answer)
+    if not wanted:
+        verdict = judge.judge(asked.answer)
+        return Asked(verdict.score, verdict.explanation)
+    spec = calls_pb.DirectCallSpec(
+        tool_name=judge.tool,
+        model_alias=judge.model,
+        messages=[orchestrator_pb.ConversationMessage(role="user", content=wanted[0].task)],
+        labels={"evaluation": evaluation_id, "agent": budget_name(evaluation_id)},
+    )
+    names = (str(Judge(judge.tool, judge.model)), PROMPT_DIGEST, asked.name)
+    failed = 0
+    for attempt in range(ALL_ATTEMPTS_MAX):
+        call, is_new = await _made(
+            gateway, derived_uuid7(evaluation_id, *names, str(attempt)), spec
+        )
+        failed += is_new and call.HasField("failure")
+        if not call.HasField("failure") or failed == ATTEMPTS_MAX:
+            break
+    cost = optional_money_from_proto(call.cost)
+    if call.HasField("failure"):
+        return Asked(None, f"{judge.tool} failed: {call.failure.message}"[:1000], call.id, cost)
+    try:
+        verdict = judge.judge(asked.answer, [call.content])
+    except Unjudged as error:
+        return Asked(None, str(error)[:1000], call.id, cost)
+    return Asked(verdict.score, verdict.explanation, call.id, cost)
+
+
+async def _made(
+    gateway: Gateway, call_id: str, spec: calls_pb.DirectCallSpec
+) -> tuple[calls_pb.DirectCall, bool]:
+    """The ended call, and whether it had not ended before."""
+    request = calls_pb.StartDirectCallRequest(call_id=call_id, spec=spec)
+    started = await retried(
+        gateway.post, "/v1/direct-calls", request, calls_pb.StartDirectCallResponse
+    )
+    call = started.call
+    path = f"/v1/direct-calls/{segment(call_id)}"
+    while not call.ended:
+        found = await retried(gateway.get, path, calls_pb.GetDirectCallResponse, wait="true")
+        call = found.call
+    return call, not started.call.ended
+
+
+async def probe(gateway: Gateway, evaluation_id: str, judge: Judge) -> None:
+    """Asks a question whose verdict is known. Raises UserError where it is not given."""
+    question, reference, answer = PROBE
+    asked = Question("probe", question, answer)
+    found = await ask(gateway, evaluation_id, judge.verifier(reference), asked)
+    if found.score != 1:
+        raise UserError(
+            f"the judge {judge} does not judge a plain case: {found.explanation}",
+            "try it with `podium tools try`, or name another judge",
+        )
+
+
+def check_family(judge: Judge, own: Iterable[str], judged: Iterable[str]) -> None:
+    """Raises UsageError where a judge's model is of the family of one that it would judge."""
+    ours = {line: model for model in own for line in families(model)}
+    for model in sorted(judged):
+        if shared := sorted(families(model) & ours.keys()):
+            raise UsageError(
+                f"the judge {judge} is {ours[shared[0]]} and would judge {model}, of its own"
+                f" family {shared[0]}",
+                "name a judge of another family, or allow this with --allow-own-family,"
+                " in a run's file `allow_own_family: true`",
+            )
+
+
+def families(model: str) -> set[str]:
+    """The lines that a model's name states: `qwen` and `deepseek` of DeepSeek-R1-Distill-Qwen-7B.
+
+    A name that states no known one has its first word for a family.
+    """
+    words = [OTHER_NAMES.get(word, word) for word in re.findall("[a-z]+", model.lower())]
+    of_name = re.findall("[a-z]+", model.rpartition("/")[2].lower())
+    return {word for word in words if LINES.fullmatch(word)} or set(of_name[:1])
+
+
+def models_among(names: Iterable[str], tools: Mapping[str, tool_pb2.ToolSpec]) -> set[str]:
+    """Names of the models of those tools that have models."""
+    return {model for name in names if name in tools for model in models_of(tools[name]).values()}

@@ -1,0 +1,150 @@
+"""`podium eval judge` against a whole platform: another judge of the trials that are stored."""
+
+import json
+from collections.abc import Iterator
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from integration.podium_cli.conftest import CommandLine
+from integration.podium_cli.episodes.test_fallback_models import as_admin
+from integration.podium_cli.test_evaluations import policies, run_file  # noqa: F401 a fixture
+from openai_server import OpenAiServer
+
+CORRECT, INCORRECT = "It agrees.\ncorrect", "It does not.\nincorrect"
+MODEL = "claude-scripted"
+
+
+def judge_tool(base_url: str, name: str, model: str) -> dict[str, Any]:
+    answering = {
+        "alias": "only",
+        "model": model,
+        "base_url": base_url,
+        "api": "LLM_API_OPENAI_CHAT",
+        "sku": "judge-sku",
+    }
+    return {
+        "name": name,
+        "kind": "TOOL_KIND_LLM",
+        "description": "Judges answers.",
+        "side_effect": "SIDE_EFFECT_PURE",
+        "parameters_json_schema": '{"type": "object", "properties": {}}',
+        "connection": {"llm": {"role": "LLM_ROLE_GENERALIST", "models": [answering]}},
+    }
+
+
+@pytest.fixture
+def judge(podium: CommandLine, tmp_path: Path) -> Iterator[OpenAiServer]:
+    """Two tools at one server: ask_judge, and ask_sibling of the orchestrator's own family."""
+    price = {
+        "sku": "judge-sku",
+        "tenant": "default",
+        "currency_code": "USD",
+        "components": [{"dimension": "input_fresh", "unit_price": "1", "per": "1000000"}],
+    }
+    (tmp_path / "price.json").write_text(json.dumps(price))
+    assert podium("prices", "import", str(tmp_path / "price.json")).returncode == 0
+    names = {"ask_judge": MODEL, "ask_sibling": "scripted-sibling"}
+    with OpenAiServer(models=list(names.values())) as server, as_admin(podium) as http:
+        for name, model in names.items():
+            spec = judge_tool(server.base_url, name, model)
+            registered = http.post("/v1/tools", json={"spec": spec, "shared": True})
+            assert registered.is_success, registered.text
+        yield server
+        left = server.take_back()
+        assert not left, f"replies that were not requested: {left}"
+        for name in names:
+            assert http.delete(f"/v1/tools/{name}").is_success
+
+
+@pytest.fixture
+def run(
+    podium: CommandLine,
+    model: OpenAiServer,
+    policies: None,  # noqa: F811
+    tmp_path: Path,
+) -> str:
+    """A run of two trials by one arm: the first is right, the second wrong."""
+    model.push({"answer": "42"}, {"answer": "41"})
+    arms = [{"name": "only", "policy": "eval-cost", "tools": ["calculator"]}]
+    found = podium.json("eval", "run", str(run_file(tmp_path, arms=arms)))
+    return str(found["evaluation"]["id"])
+
+
+def test_another_judge_judges_stored_trials_once_and_its_agreement_is_shown(
+    podium: CommandLine, model: OpenAiServer, judge: OpenAiServer, run: str, tmp_path: Path
+) -> None:
+    played = len(model.requests)
+    judge.push(CORRECT, CORRECT, "I cannot tell")
+    found = podium.json("eval", "judge", run, "--with", "ask_judge", "--at-once", "1")
+    assert (found["judged"], found["unjudged"]) == (1, 1)
+    asked = len(judge.requests)
+    assert "What is 6 times 7" in judge.requests[1]["messages"][-1]["content"]
+
+    # Only the trial without a verdict is asked about again, and the probe is the call of before.
+    judge.push(CORRECT)
+    found = podium.json("eval", "judge", run, "--with", "ask_judge")
+    assert (found["judged"], found["unjudged"]) == (1, 1), "the same call gives the same reply"
+    assert len(judge.requests) == asked and len(model.requests) == played
+    judge.take_back()
+
+    [agreement] = found["agreements"]
+    assert (agreement["trials"], agreement["equal"], agreement["kappa"]) == (1, 1, None)
+    page, lines = tmp_path / "page.html", tmp_path / "trials.jsonl"
+    podium.json("eval", "report", run, "-o", str(page))
+    assert "Kappa" in page.read_text() and "ask_judge" in page.read_text()
+    podium.json("eval", "export", run, "-o", str(lines))
+    _, first, second = map(json.loads, lines.read_text().splitlines())
+    [verdict] = first["verdicts"]
+    assert (verdict["judge"], verdict["score"], verdict["verifier"]) == ("ask_judge", 1, "llm")
+    assert Decimal(verdict["cost"]["amount"]) > 0 and len(verdict["prompt_digest"]) == 64
+    assert "score" not in second["verdicts"][0] and second["score"] == 0
+
+    budget = podium.json("budgets", "show", f"evaluation-{run}")
+    assert Decimal(budget["posted"]["amount"]) > Decimal(verdict["cost"]["amount"])
+
+
+def test_a_judge_is_an_error_before_it_is_paid(
+    podium: CommandLine, judge: OpenAiServer, run: str
+) -> None:
+    for name, words in (
+        ("nosuch", "there is no tool nosuch to judge by"),
+        ("calculator", "is no tool of kind llm"),
+        ("ask_judge/other", "no model other"),
+        ("ask_sibling", "would judge scripted-model, of its own family scripted"),
+    ):
+        ended = podium("eval", "judge", run, "--with", name)
+        assert ended.returncode == 2 and words in " ".join(ended.stderr.split()), ended.stderr
+    assert not judge.requests
+    judge.push("I would rather talk about the weather")
+    ended = podium("eval", "judge", run, "--with", "ask_judge")
+    assert ended.returncode == 1 and "does not judge a plain case" in ended.stderr
+    assert len(judge.requests) == 1
+    judge.push(CORRECT, INCORRECT, INCORRECT)
+    allowed = podium.json("eval", "judge", run, "--with", "ask_sibling", "--allow-own-family")
+    assert allowed["judged"] == 2
+
+
+def test_a_run_tries_its_judge_before_it_begins(
+    podium: CommandLine,
+    model: OpenAiServer,
+    judge: OpenAiServer,
+    policies: None,  # noqa: F811
+    tmp_path: Path,
+) -> None:
+    question = {"question": "Who are they?", "answer": "Four words and more"}
+    (tmp_path / "questions.jsonl").write_text(json.dumps(question))
+    suite = {"from": "questions", "file": "questions.jsonl", "judge": "ask_judge"}
+    arms = [{"name": "only", "policy": "eval-cost", "tools": ["calculator"]}]
+    before = podium.json("eval", "list")["evaluations"]
+    judge.push("Hello")
+    ended = podium("eval", "run", str(run_file(tmp_path, suite=suite, arms=arms)))
+    assert ended.returncode == 1 and "does not judge a plain case" in ended.stderr
+    assert podium.json("eval", "list")["evaluations"] == before
+    judge.push(CORRECT, CORRECT)
+    model.push({"answer": "Four words and more"})
+    found = podium.json("eval", "run", str(run_file(tmp_path, suite=suite, arms=arms)))
+    [arm] = found["progress"]
+    assert (arm["judged_count"], arm["score_sum"]) == (1, 1.0)
