@@ -5,6 +5,7 @@ from episodes.models import SEQUENCE_MAX
 from podium.episodes.v1 import episode_pb2
 from podium.episodes.v1 import episode_service_pb2 as pb
 from podium.registry.v1 import toolset_pb2
+from podium_kit.rpc.identity import Identity
 from podium_kit.rpc.pages import (
     InvalidPageToken,
     decode_page_token,
@@ -14,9 +15,10 @@ from podium_kit.rpc.pages import (
 from podium_kit.wire import duration_from_proto, timestamp_to_proto
 
 
-def waiting_to_proto(waiting: WaitingCall, reader: str) -> pb.WaitingApproval:
+def waiting_to_proto(waiting: WaitingCall, reader: Identity) -> pb.WaitingApproval:
     request = episode_pb2.ApprovalRequested.FromString(waiting.request)
-    others = waiting.started_by != reader
+    starter = Identity(reader.tenant, waiting.started_by, frozenset(), waiting.groups)
+    others = starter.people.isdisjoint(reader.people)
     return pb.WaitingApproval(
         episode_id=waiting.place.episode_id,
         started_by=waiting.started_by,

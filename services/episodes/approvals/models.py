@@ -17,6 +17,8 @@ class WaitingCall:
 
     place: ApprovalPosition
     started_by: str
+    # Of who started it: they name the creators of its key.
+    groups: frozenset[str]
     request: bytes
     toolset: bytes
     create_time: datetime

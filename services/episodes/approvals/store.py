@@ -26,8 +26,8 @@ WAITING = text(
         SELECT found.*, count(*) OVER () AS candidates, row_number() OVER in_order AS place,
                sum(octet_length(body)) OVER in_order AS page_bytes
         FROM (
-            SELECT s.episode_id, s.turn, s.call_index, s.create_time, e.subject, g.body,
-                   t.body AS toolset
+            SELECT s.episode_id, s.turn, s.call_index, s.create_time, e.subject, e.groups,
+                   g.body, t.body AS toolset
             FROM steps s JOIN episodes e ON e.id = s.episode_id
             JOIN segments g ON g.digest = s.digest JOIN segments t ON t.digest = e.toolset_digest
             WHERE e.tenant = :tenant AND e.stop_reason IS NULL AND s.kind = 'approval'
@@ -78,6 +78,7 @@ def _call_of(row: Any) -> WaitingCall:
     return WaitingCall(
         place=ApprovalPosition(str(row.episode_id), row.turn, row.call_index),
         started_by=row.subject,
+        groups=frozenset(row.groups),
         request=row.body,
         toolset=row.toolset,
         create_time=row.create_time,

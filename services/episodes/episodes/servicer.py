@@ -111,7 +111,7 @@ class EpisodesServicer(EpisodeServiceServicer):
         size = page_size(request.page_size, default=50, maximum=500)
         after = place_from_token(request.page_token)
         found, more = await self._episodes.waiting_calls(after, size)
-        reader = current_identity().subject
+        reader = current_identity()
         return pb.ListApprovalsResponse(
             approvals=[waiting_to_proto(waiting, reader) for waiting in found],
             next_page_token=token_of(found[-1].place) if more else "",

@@ -210,6 +210,24 @@ async def test_the_queue_holds_what_waits_until_it_is_decided(platform: Platform
         assert await listed(boss) == []
 
 
+async def test_the_queue_marks_what_the_creator_of_the_starters_key_may_not_approve(
+    platform: Platform,
+) -> None:
+    pays(platform)
+    async with (
+        platform.client(groups=("creator:boss",)) as ada,
+        platform.client(subject="boss") as boss,
+        platform.client(subject="carol", groups=("creator:boss",)) as carol,
+        platform.client(subject="dan") as dan,
+    ):
+        episode = await start(ada)
+        await until_asked(ada, episode.id)
+        for approver, approvable in ((boss, False), (carol, False), (dan, True)):
+            assert [each.approvable for each in await listed(approver)] == [approvable]
+        await ada.CancelEpisode(pb.CancelEpisodeRequest(episode_id=episode.id))
+        await finished(ada, episode.id)
+
+
 async def test_the_queue_is_for_approvers(platform: Platform) -> None:
     for scope, admitted in ((Scope.EPISODES_RUN, False), (Scope.CALLS_APPROVE, True)):
         identity = make_identity(platform.tenant, "dan", (scope,))
