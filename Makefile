@@ -168,7 +168,7 @@ rest-search: setup ## Search for requests that the REST API answers with 5xx or 
 	$(PROGRAM) rest_search --examples $(or $(EXAMPLES),8)
 
 # Debian's browser, from apt-get install chromium; its driver is needed nowhere else.
-DRIVER := .venv/bin/uv pip install --quiet --python $(PYTHON) playwright==1.65.2
+DRIVER := .venv/bin/uv pip install --quiet --python $(PYTHON) playwright==1.65.2 axe-playwright-python==0.1.8
 
 console-test: setup ## What people of every role do in the console, in Debian's Chromium
 	$(DRIVER)

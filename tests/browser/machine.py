@@ -7,4 +7,5 @@ CHROMIUM = shutil.which("chromium") or ""
 
 
 def available() -> bool:
-    return bool(CHROMIUM) and importlib.util.find_spec("playwright") is not None
+    packages = ("playwright", "axe_playwright_python")
+    return bool(CHROMIUM) and all(map(importlib.util.find_spec, packages))
