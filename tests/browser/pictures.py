@@ -42,7 +42,7 @@ async def main() -> None:
         await page.goto(console)
         await page.get_by_label("API key").fill(connection.api_key)
         await page.get_by_role("button", name="Sign in").click()
-        await page.locator("a.row").first.wait_for()
+        await page.locator("a.row-open").first.wait_for()
         await page.locator("button.facet").first.wait_for()
         await page.screenshot(path=IMAGES / "console-episodes.png")
         await page.goto(f"{console}/episodes/{ids[0]}")

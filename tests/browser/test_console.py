@@ -105,7 +105,7 @@ async def test_a_developer_sees_where_time_and_money_went(person: Person) -> Non
 async def test_filters_are_in_the_address_and_narrow_the_list(person: Person) -> None:
     await person.sign_in("developer")
     await person.open("/episodes?words=Try+2")
-    rows = person.page.locator("a.row")
+    rows = person.page.locator("a.row-open")
     await rows.first.wait_for()
     assert await rows.count() == 1
     await person.open("/episodes?words=nowhere")
@@ -125,7 +125,7 @@ async def test_the_keyboard_alone_opens_an_episode(person: Person) -> None:
     await person.sees_heading("Spend")
     await person.page.keyboard.press("g")
     await person.page.keyboard.press("e")
-    await person.page.locator("a.row").first.wait_for()
+    await person.page.locator("a.row-open").first.wait_for()
     await person.page.locator(".rows-scroll").focus()
     await person.page.keyboard.press("j")
     await person.page.keyboard.press("Enter")
@@ -288,10 +288,10 @@ async def test_an_unknown_page_and_an_unknown_episode_are_named(person: Person) 
 async def test_a_gateway_that_is_away_is_named_and_the_rows_stay(person: Person) -> None:
     await person.sign_in("developer")
     await person.open("/episodes")
-    await person.page.locator("a.row").first.wait_for()
+    await person.page.locator("a.row-open").first.wait_for()
     await person.page.context.set_offline(True)
     await person.sees("The gateway does not answer")
-    assert await person.page.locator("a.row").count() > 0
+    assert await person.page.locator("a.row-open").count() > 0
     await person.page.context.set_offline(False)
     await person.page.get_by_role("alert").first.wait_for(state="detached", timeout=60_000)
 

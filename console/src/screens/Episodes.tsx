@@ -247,7 +247,7 @@ function Rows({ rows, dimmed, onTop, onEnd }: RowsProps) {
 function moveFocus(event: React.KeyboardEvent<HTMLDivElement>) {
   const step = { j: 1, k: -1, ArrowDown: 1, ArrowUp: -1 }[event.key];
   if (step === undefined) return;
-  const links = [...event.currentTarget.querySelectorAll<HTMLAnchorElement>("a.row")];
+  const links = [...event.currentTarget.querySelectorAll<HTMLAnchorElement>("a.row-open")];
   const at = links.indexOf(document.activeElement as HTMLAnchorElement);
   const next = links[at + step] ?? (at < 0 ? links[0] : undefined);
   if (next) {
@@ -260,16 +260,18 @@ function Row({ episode, top, index }: { episode: Episode; top: number; index: nu
   const tools = episode.called_tools ?? [];
   const task = episode.content_withheld ? w.withheld : (episode.spec?.task ?? "");
   return (
-    <Link
-      role="row"
-      aria-rowindex={index + 1}
-      className="row"
-      to="/episodes/$id"
-      params={{ id: episode.id! }}
-      style={{ transform: `translateY(${top}px)` }}
-    >
+    <div role="row" aria-rowindex={index + 1} className="row row-body" style={{ transform: `translateY(${top}px)` }}>
       <span role="cell"><Ending episode={episode} /></span>
-      <span role="cell" className={episode.content_withheld ? "cut muted" : "cut"} title={task}>{task}</span>
+      <span role="cell" className="cut">
+        <Link
+          className={episode.content_withheld ? "row-open muted" : "row-open"}
+          title={task}
+          to="/episodes/$id"
+          params={{ id: episode.id! }}
+        >
+          {task}
+        </Link>
+      </span>
       <span role="cell" className="cut">{episode.policy_name}@{episode.policy_version}</span>
       <span role="cell" className="cut" title={tools.join(", ")}>
         {tools.slice(0, 2).join(", ")}{tools.length > 2 && ` +${tools.length - 2}`}
@@ -278,6 +280,6 @@ function Row({ episode, top, index }: { episode: Episode; top: number; index: nu
       <span role="cell" className="numeric"><Cost value={episode.cost} unknownCalls={episode.unpriced_call_count ?? 0} /></span>
       <span role="cell" className="numeric">{duration(between(episode.create_time, episode.end_time))}</span>
       <span role="cell"><Time value={episode.create_time} /></span>
-    </Link>
+    </div>
   );
 }

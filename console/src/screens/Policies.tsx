@@ -56,6 +56,7 @@ function PolicyDetail({ policy, spec }: { policy: string; spec: Schemas["PolicyS
   });
   return (
     <aside className="detail" aria-label={policy}>
+      <h2>{policy}</h2>
       {spec && <Code text={JSON.stringify(spec, null, 2)} label={policy} />}
       <h3>{w.explain}</h3>
       <Loading query={explained}>

@@ -22,7 +22,7 @@ export default function SpendChart({ rows }: { rows: readonly SpendRow[] }) {
   return (
     <div className="chart" aria-hidden="true">
       <ResponsiveContainer width="100%" height={240}>
-        <BarChart data={data} margin={{ left: 8, right: 8 }}>
+        <BarChart accessibilityLayer={false} data={data} margin={{ left: 8, right: 8 }}>
           <CartesianGrid vertical={false} stroke="var(--edge-soft)" />
           <XAxis dataKey="date" tickFormatter={(value: string) => day(value).slice(0, 6)} stroke="var(--muted)" fontSize={12} />
           <YAxis tickFormatter={(value: number) => money({ amount: String(value) })} stroke="var(--muted)" fontSize={12} width={64} />
