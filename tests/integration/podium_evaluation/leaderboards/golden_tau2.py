@@ -11,6 +11,8 @@ from typing import Any
 DONE = "All of it is done."
 PLEASE = "Please do this: "
 IDLE, GOLDEN = "idle", "golden"
+# Of 1.0, and it only reads: what is installed has no such function.
+LATER_FUNCTION = "get_item_details"
 
 Values = dict[str, Any]
 
@@ -20,7 +22,8 @@ def steps(task: Mapping[str, Any], way: str) -> list[Values]:
     criteria = task.get("evaluation_criteria") or {}
     if way == IDLE:
         return [{"tool": "tell_user", "arguments": {"text": DONE}}]
-    made = list(map(step, criteria.get("actions") or []))
+    actions = criteria.get("actions") or []
+    made = [step(action) for action in actions if action["name"] != LATER_FUNCTION]
     known = " ".join(criteria.get("communicate_info") or [])
     return [*made, {"tool": "tell_user", "arguments": {"text": f"{DONE} {known}".strip()}}]
 
