@@ -17,7 +17,6 @@ from podium.episodes.v1 import episode_pb2, episode_service_pb2, trajectory_pb2
 from podium_evaluation.suites.questions import check_of
 from podium_kit.client.gateway import Gateway, segment
 from podium_kit.verifiers.text import normalized
-from podium_kit.wire import timestamp_from_proto
 from podium_training.rollouts.rolling import retried
 from podium_training.tasks.task import Call, Split, Task
 
@@ -76,20 +75,20 @@ def task_id(question: str) -> str:
 
 async def _listed(gateway: Gateway, wanted: EpisodeFilter) -> AsyncIterator[episode_pb2.Episode]:
     """Ended episodes, newest first."""
-    query: dict[str, Any] = {f"labels.{name}": value for name, value in wanted.labels.items()}
-    query |= {"page_size": 500, "states": "EPISODE_STATE_FINISHED"}
+    query: dict[str, Any] = {"page_size": 500, "filter.states": "EPISODE_STATE_FINISHED"}
+    query |= {f"filter.labels.{name}": value for name, value in wanted.labels.items()}
+    if wanted.policy:
+        query["filter.policies"] = wanted.policy
+    if wanted.since:
+        query["filter.start_time"] = wanted.since.isoformat()
+    if wanted.until:
+        query["filter.end_time"] = wanted.until.isoformat()
     token = ""
     while True:
         asked = partial(gateway.get, **query, page_token=token)
         page = await retried(asked, "/v1/episodes", episode_service_pb2.ListEpisodesResponse)
         for episode in page.episodes:
-            started = timestamp_from_proto(episode.create_time)
-            if wanted.since and started < wanted.since:
-                return
-            if wanted.until and started >= wanted.until:
-                continue
-            if not wanted.policy or episode.policy_name == wanted.policy:
-                yield episode
+            yield episode
         token = page.next_page_token
         if not token:
             return
