@@ -4,16 +4,20 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import httpx
 import pytest_asyncio
-from playwright.async_api import Browser, Page, async_playwright
 
 from browser.machine import CHROMIUM
 from e2e.episodes_over_http import finished
 from local_platforms import local_platform
 from openai_server import OpenAiServer
 from temporary_files import server_folder
+
+if TYPE_CHECKING:
+    # Machines without the driver collect this file, and no test of it.
+    from playwright.async_api import Browser, Page
 
 MODEL = "scripted-model"
 # What a user, a tool or a model may write, and no page may run.
@@ -85,7 +89,9 @@ async def _key(admin: httpx.AsyncClient, role: str) -> str:
 
 
 @pytest_asyncio.fixture(scope="session")
-async def chromium() -> AsyncIterator[Browser]:
+async def chromium() -> AsyncIterator["Browser"]:
+    from playwright.async_api import async_playwright  # noqa: PLC0415
+
     async with async_playwright() as playwright:
         browser = await playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         yield browser
@@ -96,7 +102,7 @@ async def chromium() -> AsyncIterator[Browser]:
 class Person:
     """A signed-in person before a page; what the browser complained about, too."""
 
-    page: Page
+    page: "Page"
     console: ConsoleUnderTest
     complaints: list[str]
 
@@ -117,7 +123,7 @@ class Person:
 
 
 @pytest_asyncio.fixture
-async def person(chromium: Browser, console: ConsoleUnderTest) -> AsyncIterator[Person]:
+async def person(chromium: "Browser", console: ConsoleUnderTest) -> AsyncIterator[Person]:
     context = await chromium.new_context(viewport={"width": 1280, "height": 820})
     page = await context.new_page()
     person = Person(page, console, [])

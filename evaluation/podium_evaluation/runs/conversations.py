@@ -162,6 +162,7 @@ class Conversations:
         self, trial: pb.Trial, found: Values, models: Models, *, not_run: bool
     ) -> None:
         request = pb.RecordVerdictRequest(
+            place=trial.place,
             score=found.get("score"),
             explanation=found["explanation"][:EXPLANATION_CHARACTERS_MAX],
             not_run=not_run,
@@ -170,7 +171,7 @@ class Conversations:
         for who, field in ((USER, request.simulator_cost), (JUDGE, request.judge_cost)):
             if who in models and (cost := models[who].cost) is not None:
                 field.CopyFrom(money_to_proto(cost))
-        path = f"{path_of(self.evaluation_id)}/trials/{trial.place}/verdict"
+        path = f"{path_of(self.evaluation_id)}/verdict"
         await retried(self.gateway.post, path, request, pb.RecordVerdictResponse)
 
 

@@ -25,7 +25,7 @@ export async function called(
   call: ToolCall,
 ): Promise<ClientResult> {
   const found = functions.find((each) => each.name === call.tool_name);
-  const result = { call_index: call.index, content: "", error: "" };
+  const result = { call_index: call.index, content: "", error: "", gives_answer: false };
   if (!found) return { ...result, error: `there is no function ${call.tool_name} here` };
   try {
     const given = await found.run(JSON.parse(call.arguments_json || "{}"));

@@ -176,7 +176,7 @@ test("queries hold times, labels and names with slashes", async () => {
     await podium.ledger.spend(["day"], { startTime: new Date("2026-01-02T00:00:00Z") }).all();
     await podium.budgets.get("episode/e");
     const [listed, spent, budget] = requests;
-    assert.deepEqual(listed.query, [["states", "EPISODE_STATE_WAITING"], ["labels.team", "x&y"]]);
+    assert.deepEqual(listed.query, [["filter.states", "EPISODE_STATE_WAITING"], ["filter.labels.team", "x&y"]]);
     const group = ["group_by", "SPEND_DIMENSION_DAY"];
     assert.deepEqual(spent.query, [group, ["start_time", "2026-01-02T00:00:00.000Z"]]);
     assert.equal(budget.path, "/v1/budgets/episode%2Fe");

@@ -55,12 +55,7 @@ ROUTES = (
     Route("GET", "/v1/evaluations/{evaluation_id}", EVALUATIONS, "GetEvaluation"),
     Route("PATCH", "/v1/evaluations/{evaluation_id}", EVALUATIONS, "UpdateEvaluation"),
     Route("GET", "/v1/evaluations/{evaluation_id}/trials", EVALUATIONS, "ListTrials"),
-    Route(
-        "POST",
-        "/v1/evaluations/{evaluation_id}/trials/{place}/verdict",
-        EVALUATIONS,
-        "RecordVerdict",
-    ),
+    Route("POST", "/v1/evaluations/{evaluation_id}/verdict", EVALUATIONS, "RecordVerdict"),
     Route("POST", "/v1/evaluations/{evaluation_id}/verdicts", EVALUATIONS, "RecordVerdicts"),
     Route("GET", "/v1/evaluations/{evaluation_id}/verdicts", EVALUATIONS, "ListVerdicts"),
     Route("POST", "/v1/live-evaluations", EVALUATIONS, "StartLiveEvaluation"),

@@ -51,6 +51,15 @@ ITEM = {
     "check": {"verifier": "exact", "parameters_json": '{"expected": "mine"}'},
 }
 
+VERDICT = {"place": 0, "judge": "$tool", "verifier": "exact", "prompt_digest": "0" * 64}
+# Of traffic that the stranger has not.
+LIVE = {
+    "id": "$unknown",
+    "suite": "live",
+    "arms": [{"name": "own"}, {"name": "candidate", "policy": "$policy"}],
+    "traffic": {"use": "LIVE_USE_AB", "policy": "nowhere", "share": 0.5},
+}
+
 # In the order they are tried: what names the owner's things comes before the stranger makes
 # things of the same name.
 RPCS: dict[str, Case] = {
@@ -63,6 +72,7 @@ RPCS: dict[str, Case] = {
     "EpisodeService/GetTrajectory": (REJECTED, EPISODE),
     "EpisodeService/StartEpisode": (REJECTED, {**EPISODE, "spec": {"task": "whose id is this?"}}),
     "EpisodeService/ListEpisodes": (OWN, {}),
+    "EpisodeService/SummarizeEpisodes": (OWN, {"bucket": "3600s"}),
     "EpisodeService/ListApprovals": (OWN, {}),
     "EpisodeService/CountPromptTokens": (
         REJECTED,
@@ -75,6 +85,13 @@ RPCS: dict[str, Case] = {
         {"evaluation_id": "$evaluation", "state": "EVALUATION_STATE_ENDED"},
     ),
     "EvaluationService/RecordVerdict": (REJECTED, {"evaluation_id": "$evaluation", "place": 0}),
+    "EvaluationService/RecordVerdicts": (
+        REJECTED,
+        {"evaluation_id": "$evaluation", "verdicts": [VERDICT]},
+    ),
+    "EvaluationService/ListVerdicts": (REJECTED, {"evaluation_id": "$evaluation"}),
+    "EvaluationService/StopLiveEvaluation": (REJECTED, {"evaluation_id": "$evaluation"}),
+    "EvaluationService/StartLiveEvaluation": (OWN, {"evaluation": LIVE}),
     "EvaluationService/ListEvaluations": (OWN, {}),
     "EvaluationService/CreateEvaluation": (
         OWN,
@@ -269,6 +286,9 @@ ROUTES: dict[tuple[str, str], Case] = {
     ("POST", "/v1/api-keys"): (OWN, {"subject": "mallory", "roles": ["developer"]}),
     ("POST", "/v1/api-keys/{key_id}/rotate"): (REJECTED, {"key_id": "$key"}),
     ("POST", "/v1/api-keys/{key_id}/revoke"): (REJECTED, {"key_id": "$key"}),
+    ("POST", "/v1/session"): (OWN, {}),
+    ("GET", "/v1/session"): (OWN, {}),
+    ("DELETE", "/v1/session"): (OWN, {}),
     ("GET", "/v1/limits"): (OWN, {}),
     ("GET", "/v1/tenants/{tenant}/limits"): (REJECTED, {"tenant": "acme"}),
     ("PUT", "/v1/tenants/{tenant}/limits"): (REJECTED, {"tenant": "acme", "burst": 1}),

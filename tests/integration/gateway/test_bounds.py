@@ -77,12 +77,17 @@ async def _answer(http: httpx.AsyncClient, case: Case) -> httpx.Response:
 
 
 def _query(body: dict[str, Any]) -> httpx.QueryParams:
-    pairs = [
-        (name, str(each))
-        for name, value in body.items()
-        for each in (value if isinstance(value, list) else [value])
-    ]
-    return httpx.QueryParams(pairs)  # type: ignore[arg-type]
+    return httpx.QueryParams(list(_pairs(body)))
+
+
+def _pairs(values: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
+    """Fields of messages have a dot before their name."""
+    for name, value in values.items():
+        for each in value if isinstance(value, list) else [value]:
+            if isinstance(each, dict):
+                yield from _pairs(each, f"{prefix}{name}.")
+            else:
+                yield f"{prefix}{name}", str(each)
 
 
 async def test_what_is_just_outside_is_rejected_with_the_name_of_the_field(

@@ -154,7 +154,7 @@ def test_a_conversation_that_reaches_its_own_limit_is_wrong(shopping: Shopping) 
     shopping.model.push(sell())
     run, progress = shopping.play("lamp", turn_limit=1)
     assert (progress["judged_count"], progress["score_sum"]) == (1, 0.0)
-    assert shopping.trial(run)["stop_reason"] == "turn limit"
+    assert shopping.trial(run)["stop_reason"] == "turn_limit"
 
 
 def killed_after_a_sale(shopping: Shopping, item: str) -> str:

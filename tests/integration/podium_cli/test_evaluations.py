@@ -254,7 +254,7 @@ MISTAKES: list[tuple[dict[str, Any], str]] = [
     ({"arms__0__policy": "nosuch"}, "nosuch"),
     ({"colour": "red"}, "colour"),
     ({"suite": {"from": "families", "families": ["nosuch"]}}, "there is no family 'nosuch'"),
-    ({"suite": {"from": "questions"}}, "`file` is for"),
+    ({"suite": {"from": "questions"}}, "needs a `file`"),
 ]
 
 

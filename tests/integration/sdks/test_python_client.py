@@ -142,7 +142,10 @@ def test_queries_hold_times_labels_and_names_with_slashes() -> None:
         with pytest.raises(ValueError, match="time zone"):
             podium.ledger.spend(start_time=datetime(2026, 1, 2)).all()
     listed, spent, budget = api.requests
-    assert listed.query == [("states", "EPISODE_STATE_WAITING"), ("labels.team", "x&y")]
+    assert listed.query == [
+        ("filter.states", "EPISODE_STATE_WAITING"),
+        ("filter.labels.team", "x&y"),
+    ]
     assert spent.query == [
         ("group_by", "SPEND_DIMENSION_DAY"),
         ("start_time", "2026-01-02T00:00:00+00:00"),
