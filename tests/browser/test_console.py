@@ -18,7 +18,7 @@ SCREENS = {
     "tool-owner": {"Episodes", "Tools", "Policies", "Corpora"},
     "tenant-admin": {"Episodes", "Approvals", "Tools", "Spend", "Ledger", "Change log", "Keys"},
 }
-# "" stands for an episode.
+# "" is replaced by the path of an episode.
 SCREEN_PATHS = (
     *("/episodes", "", "/approvals", "/tools", "/tools/calculator", "/policies/careful"),
     *(

@@ -65,7 +65,7 @@ class Visit:
     def judge(self, answer: str) -> Values:
         if not self._task.get("judged"):
             right = self._sold == [self._task["item"]]
-            return {"score": float(right), "explanation": f"sold {self._sold}, said {answer}"}
+            return {"score": float(right), "explanation": f"sold {self._sold}, answered {answer}"}
         said = self._ask(JUDGE, [{"role": "user", "content": f"Is it polite? {answer}"}])
         return {"score": float("yes" in said), "explanation": said}
 

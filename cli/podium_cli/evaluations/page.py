@@ -137,7 +137,7 @@ def _experts(results: Results) -> dict[str, str]:
 def _curves(
     by_arm: Mapping[str, Sequence[TrialResult]], items: Sequence[ItemOutcome]
 ) -> list[Curve]:
-    """Of arms and of rules that choose one, under budgets that only several arms suggest."""
+    """Curves of arms and of rules that choose one, under budgets; a single arm suggests none."""
     if not items or len(items[0].arms) < 2:
         return []
     limits = limits_of(items)

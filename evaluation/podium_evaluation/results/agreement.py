@@ -20,7 +20,7 @@ class JudgeAgreement:
     trials: int
     """Trials that both judged; an unjudged one agrees and disagrees with nothing."""
     equal: int
-    """Of these, trials that both called right or both called wrong."""
+    """Count of these trials that both called right or both called wrong."""
     kappa: Interval | None
     """None where it is not defined."""
 

@@ -1,4 +1,4 @@
-"""What arms call: the cost of their own tokens, and whether their choices collapse onto one model.
+"""Calls of arms: the cost of their own tokens, and whether their choices collapse onto one model.
 
 Experts are the arms that always ask one model (`rule/always/TOOL/MODEL`). With two of them or more,
 an arm is placed between the best of them and the oracle, which chooses one for each item.

@@ -34,7 +34,7 @@ class TrialResult:
     """The part of it that is the orchestrator's own tokens."""
     judge_cost: Decimal | None
     simulator_cost: Decimal | None
-    """Of the model that played its user."""
+    """Cost of the model that played its user."""
     latency_s: float
     turns: int
     tool_calls: int
@@ -97,7 +97,7 @@ class Results:
     progress: Sequence[pb.ArmProgress]
     trials: Sequence[TrialResult]
     verdicts: Sequence[pb.Verdict] = ()
-    """Those of other judges than the trials' own checks."""
+    """Verdicts of judges other than the trials' own checks."""
 
     @property
     def arms(self) -> list[str]:

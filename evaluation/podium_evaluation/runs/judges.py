@@ -80,7 +80,7 @@ class Asked:
 @dataclass(frozen=True)
 class Question:
     name: str
-    """Of the call's id: the same name of a run is the same call, and charged once."""
+    """Name that the call's id derives from: within a run it is one call, charged once."""
     question: str
     answer: str
 

@@ -4,10 +4,11 @@ Running and ended episodes have indexes of their own, so a list reads each apart
 """
 
 import json
+import re
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from typing import Any
 
 from sqlalchemy import text
@@ -38,6 +39,8 @@ RARE_MAX = 10_000
 FACETS_OF = 20_000
 VALUES_MAX = 20
 BUCKETS_MAX = 500
+# As cost and duration are stored.
+NUMBER = re.compile(r"[0-9]{1,16}(\.[0-9]{1,12})?")
 
 ENDED, RUNNING = "f.stop_reason IS NOT NULL", "f.stop_reason IS NULL"
 RUNNING_STATES = {
@@ -203,7 +206,7 @@ def _branches(wanted: EpisodeFilter, order: SearchOrder) -> list[str]:
     found = []
     if EpisodeState.FINISHED in states:
         found.append(" AND ".join([*common, ENDED, *ends]))
-    running = [RUNNING_STATES[state] for state in states if state in RUNNING_STATES]
+    running = [condition for state, condition in RUNNING_STATES.items() if state in states]
     if running and not ends and order is SearchOrder.NEWEST:
         of_state = ""
         if len(running) < len(RUNNING_STATES):
@@ -299,18 +302,21 @@ def _found(episode: Any, facts: Any) -> FoundEpisode:
 
 def _position(row: Any) -> PagePosition:
     value = row.position
-    text_of = value.isoformat() if isinstance(value, datetime) else str(value)
+    # A small decimal's own text has an exponent.
+    text_of = value.isoformat() if isinstance(value, datetime) else f"{value:f}"
     return PagePosition(text_of, str(row.id))
 
 
 def _position_value(order: SearchOrder, after: PagePosition) -> object:
-    try:
-        match order:
-            case SearchOrder.NEWEST:
-                return datetime.fromisoformat(after.value)
-            case SearchOrder.COST:
-                return Decimal(after.value)
-            case SearchOrder.DURATION:
-                return int(after.value)
-    except (ValueError, InvalidOperation) as error:
-        raise InvalidPageToken from error
+    """Raises InvalidPageToken for what no row can have: a token may be made up."""
+    if order is SearchOrder.NEWEST:
+        try:
+            found = datetime.fromisoformat(after.value)
+        except ValueError as error:
+            raise InvalidPageToken from error
+        if found.tzinfo is None:
+            raise InvalidPageToken
+        return found
+    if not NUMBER.fullmatch(after.value):
+        raise InvalidPageToken
+    return Decimal(after.value) if order is SearchOrder.COST else int(Decimal(after.value))

@@ -1,10 +1,9 @@
 import re
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, FilePath, model_validator
 
 from podium_kit.rpc.identity import Role
 
@@ -126,7 +125,7 @@ class OidcIssuer(BaseModel):
     )
     agents: dict[str, str] = Field({}, description="the provider's words to agents of budgets")
     client_id: str = Field("", description="the console's client, to sign in with; unset: by key")
-    client_secret_file: Path | None = Field(
+    client_secret_file: FilePath | None = Field(
         None, description="its secret; public clients have none"
     )
     sign_in_scopes: tuple[str, ...] = Field(

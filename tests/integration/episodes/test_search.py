@@ -13,8 +13,10 @@ from google.protobuf.duration_pb2 import Duration
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from callers import code_of
+from episodes.episodes.convert_search import position_token
+from episodes.episodes.search import PagePosition
 from integration.episodes.neighbours import answer, call, calls, in_turns, make_toolset
-from integration.episodes.platform_under_test import Platform, start, until_asked
+from integration.episodes.platform_under_test import Platform, new_id, start, until_asked
 from integration.episodes.test_access import caller
 from podium.common.v1 import failure_pb2
 from podium.episodes.v1 import episode_pb2
@@ -155,6 +157,31 @@ async def test_a_token_continues_its_own_list_alone(platform: Platform) -> None:
     ):
         code = await code_of(platform.ada.ListEpisodes(other))
         assert code is grpc.StatusCode.INVALID_ARGUMENT
+
+
+@pytest.mark.parametrize(
+    ("order", "value"),
+    [
+        (pb.EPISODE_ORDER_UNSPECIFIED, "2026-01-01T00:00:00"),
+        (COST, "NaN"),
+        (COST, "1e999999999"),
+        (DURATION, "9" * 30),
+        (DURATION, "soon"),
+    ],
+)
+async def test_a_token_with_a_value_that_no_episode_has_is_rejected(
+    platform: Platform, order: Any, value: str
+) -> None:
+    request = pb.ListEpisodesRequest(order_by=order)
+    request.page_token = position_token(request, PagePosition(value, new_id()))
+    code = await code_of(platform.ada.ListEpisodes(request))
+    assert code is grpc.StatusCode.INVALID_ARGUMENT
+
+
+async def test_a_state_given_twice_is_one_state(platform: Platform) -> None:
+    await various(platform)
+    twice = [episode_pb2.EPISODE_STATE_RUNNING] * 3
+    assert await ids(platform.ada, states=twice) == []
 
 
 async def test_a_summary_has_what_a_table_shows(platform: Platform) -> None:
