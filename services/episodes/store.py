@@ -120,7 +120,8 @@ NOT_QUEUED = "NOT EXISTS (SELECT FROM episode_queue q WHERE q.episode_id = e.id)
 # Beside the statement that ends an episode, whose values it shares.
 RECORD_FACTS = """
     UPDATE episode_facts SET stop_reason = :stop_reason,
-        cost = COALESCE(CAST(:cost AS numeric), 0), unpriced = CAST(:unpriced AS integer) > 0,
+        cost = COALESCE(CAST(:cost AS numeric), 0), currency = CAST(:currency AS text),
+        unpriced = CAST(:unpriced AS integer) > 0,
         tools = CAST(:tools AS text[]), failure_kinds = CAST(:failure_kinds AS integer[]),
         score = CAST(:fact_score AS double precision),
         duration_ms = 1000 * extract(epoch FROM clock_timestamp() - create_time)

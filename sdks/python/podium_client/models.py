@@ -953,7 +953,7 @@ class DeleteWebhookResponse(Model):
 
 class EpisodeBucket(Model):
     """
-    Episodes that started within a time and ended for one reason.
+    Episodes that started within a time, ended for one reason and were charged in one currency.
     """
 
     start_time: AwareDatetime | None = None
@@ -972,7 +972,7 @@ class EpisodeBucket(Model):
     """
     cost: Money | None = None
     """
-    Their known cost.
+    Their known cost, in one currency; unset where nothing was charged.
     """
 
 

@@ -21,7 +21,6 @@ from episodes.publication.trajectory import STOP_REASON_TO_WIRE
 from podium.common.v1 import failure_pb2
 from podium.episodes.v1 import episode_pb2
 from podium.episodes.v1 import episode_service_pb2 as pb
-from podium_kit.money import Money
 from podium_kit.rpc.errors import InvalidArgument
 from podium_kit.rpc.identity import Scope, current_identity
 from podium_kit.rpc.pages import InvalidPageToken, decode_page_token, encode_page_token
@@ -145,7 +144,7 @@ def counts_to_proto(counts: EpisodeCounts) -> pb.SummarizeEpisodesResponse:
                 start_time=timestamp_to_proto(each.start_time),
                 stop_reason=STOP_REASON_TO_WIRE[each.stop_reason] if each.stop_reason else RUNNING,
                 count=each.count,
-                cost=money_to_proto(Money(each.cost, "USD")),
+                cost=None if each.cost is None else money_to_proto(each.cost),
             )
             for each in counts.series
         ],

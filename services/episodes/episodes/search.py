@@ -5,6 +5,7 @@ from decimal import Decimal
 from enum import StrEnum
 
 from episodes.models import EpisodeExcerpt, EpisodeFacts, EpisodeState, StopReason, StoredEpisode
+from podium_kit.money import Money
 
 
 class SearchOrder(StrEnum):
@@ -78,7 +79,8 @@ class BucketCount:
     # None for episodes that run.
     stop_reason: StopReason | None
     count: int
-    cost: Decimal
+    # None where nothing was charged.
+    cost: Money | None
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ from episodes.episodes.search import (
 )
 from episodes.errors import SearchTooSlow
 from episodes.models import EpisodeExcerpt, EpisodeFacts, EpisodeState, StopReason
-from episodes.store import WAITS, WITHOUT_TOOLSET, episode_of
+from episodes.store import WAITS, WITHOUT_TOOLSET, episode_of, money_of
 from podium_kit.postgres.engine import transaction
 from podium_kit.rpc.pages import PAGE_BYTES_MAX, InvalidPageToken
 
@@ -268,24 +268,29 @@ async def _series(
     if bucket is None:
         return []
     counted = " UNION ALL ".join(
-        "SELECT date_bin(:bucket, f.create_time, 'epoch') AS start_time, f.stop_reason, f.cost"  # noqa: S608
+        "SELECT date_bin(:bucket, f.create_time, 'epoch') AS start_time, f.stop_reason,"  # noqa: S608
+        " f.cost, f.currency"
         f" FROM {source} WHERE {each}"
         for each in branches
     )
     statement = text(
         f"""
         WITH buckets AS (
-            SELECT start_time, stop_reason, count(*) AS episodes, sum(cost) AS cost,
+            SELECT start_time, stop_reason, currency, count(*) AS episodes, sum(cost) AS cost,
                    dense_rank() OVER (ORDER BY start_time DESC) AS place
-            FROM ({counted}) counted GROUP BY 1, 2
+            FROM ({counted}) counted GROUP BY 1, 2, 3
         )
-        SELECT * FROM buckets WHERE place <= {BUCKETS_MAX} ORDER BY start_time, stop_reason
+        SELECT * FROM buckets WHERE place <= {BUCKETS_MAX}
+        ORDER BY start_time, stop_reason, currency
         """  # noqa: S608
     )
     rows = await connection.execute(statement, {**values, "bucket": bucket})
     return [
         BucketCount(
-            row.start_time, row.stop_reason and StopReason(row.stop_reason), row.episodes, row.cost
+            row.start_time,
+            row.stop_reason and StopReason(row.stop_reason),
+            row.episodes,
+            money_of(row.cost, row.currency),
         )
         for row in rows
     ]

@@ -44,11 +44,11 @@ EPISODES = """
 FACTS = """
     INSERT INTO episode_facts (
         id, tenant, subject, teams, policy, model, labels, group_id, task_id, task, create_time,
-        stop_reason, cost, duration_ms, tools, failure_kinds
+        stop_reason, cost, currency, duration_ms, tools, failure_kinds
     ) SELECT id, tenant, subject, '{}', policy_name, '', labels, group_id, task_id,
         'Find the price of item ' || left(id::text, 8) || ' in the catalogue'
             || CASE WHEN labels ->> 'batch' = 'rare' THEN ' zebra' ELSE '' END,
-        create_time, stop_reason, cost, (cost * 1e6)::bigint % 60000,
+        create_time, stop_reason, cost, currency, (cost * 1e6)::bigint % 60000,
         ARRAY['tool-' || ascii(substr(id::text, 1, 1)), 'search'], '{}'
     FROM episodes
 """

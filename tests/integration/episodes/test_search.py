@@ -239,7 +239,9 @@ async def test_counts_tell_what_episodes_have_in_common_and_when_they_began(
     }
     listed = await found(platform.ada, COST)
     total = sum((money_from_proto(each.cost).amount for each in listed), Decimal(0))
-    assert sum(money_from_proto(each.cost).amount for each in counts.series) == total
+    charged = [each.cost for each in counts.series if each.HasField("cost")]
+    assert {each.currency_code for each in charged} == {"USD"}
+    assert sum(money_from_proto(each).amount for each in charged) == total
     only = pb.SummarizeEpisodesRequest(filter=pb.EpisodeFilter(tool_names=["search"]))
     narrowed = await platform.ada.SummarizeEpisodes(only)
     assert (narrowed.count, list(narrowed.series)) == (1, [])

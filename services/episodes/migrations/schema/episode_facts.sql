@@ -16,6 +16,7 @@ CREATE TABLE episode_facts (
     -- From its end on.
     stop_reason text,
     cost numeric(28, 12) NOT NULL DEFAULT 0,
+    currency text,
     duration_ms bigint NOT NULL DEFAULT 0,
     unpriced boolean NOT NULL DEFAULT false,
     tools text[] NOT NULL DEFAULT '{}',

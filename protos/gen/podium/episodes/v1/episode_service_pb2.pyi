@@ -578,7 +578,7 @@ Global___EpisodeFacet: _TypeAlias = EpisodeFacet  # noqa: Y015
 
 @_typing.final
 class EpisodeBucket(_message.Message):
-    """Episodes that started within a time and ended for one reason."""
+    """Episodes that started within a time, ended for one reason and were charged in one currency."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -596,7 +596,7 @@ class EpisodeBucket(_message.Message):
 
     @_builtins.property
     def cost(self) -> _money_pb2.Money:
-        """Their known cost."""
+        """Their known cost, in one currency; unset where nothing was charged."""
 
     def __init__(
         self,
