@@ -1,7 +1,6 @@
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from episodes.errors import (
-    AnotherIsLive,
     EvaluationConflict,
     EvaluationNotFound,
     InvalidEvaluation,
@@ -96,9 +95,6 @@ class Evaluations:
 
     async def start_live(self, new: NewEvaluation) -> StoredEvaluation:
         """Raises EvaluationConflict, AnotherIsLive, and what checking its model raises."""
-        others = [each for each in await self._live.running(new.tenant) if each.id != new.id]
-        if others:
-            raise AnotherIsLive(others[0].id)
         await self._check_models({arm: model for arm, model in new.models.items() if model})
         stored = await self._live.add(new)
         if stored.spec != new.spec:

@@ -8,6 +8,7 @@ from sqlalchemy import text
 from sqlalchemy.engine import Row
 from sqlalchemy.ext.asyncio import AsyncEngine
 
+from episodes.errors import AnotherIsLive
 from episodes.evaluations.models import (
     TRIALS_MAX,
     EvaluationState,
@@ -27,6 +28,7 @@ ADD = text(
     VALUES (:tenant, CAST(:id AS uuid), :subject, :digest, :spec, true) ON CONFLICT DO NOTHING
     """
 )
+LOCK_TENANT = text("SELECT pg_advisory_xact_lock(hashtextextended('live/' || :tenant, 0))")
 RUNNING = text(
     """
     SELECT * FROM evaluations WHERE is_live AND state = 'running'
@@ -104,7 +106,10 @@ class LiveStore:
         self._engine = engine
 
     async def add(self, new: NewEvaluation) -> StoredEvaluation:
-        """Stores it, or returns the one of its id, which may have other content."""
+        """Stores it, or returns the one of its id, which may have other content.
+
+        Raises AnotherIsLive.
+        """
         values = {
             "tenant": new.tenant,
             "id": new.id,
@@ -113,6 +118,12 @@ class LiveStore:
             "spec": new.spec,
         }
         async with transaction(self._engine) as connection:
+            # Two that begin at once must not overlook each other.
+            await connection.execute(LOCK_TENANT, values)
+            running = await connection.execute(RUNNING, values)
+            others = [str(row.id) for row in running if str(row.id) != new.id]
+            if others:
+                raise AnotherIsLive(others[0])
             await connection.execute(ADD, values)
             return evaluation_of((await connection.execute(GET, values)).one())
 

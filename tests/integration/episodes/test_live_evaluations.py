@@ -1,5 +1,6 @@
 """Live traffic: an A/B test that ends by itself, and shadows without effects."""
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -202,6 +203,16 @@ async def test_only_an_admin_evaluates_live_traffic_and_one_evaluation_at_a_time
         assert stopped.reason == "enough" and stopped == await stop(admin, first.id)
         second = await begin(admin, live())
         await stop(admin, second.id)
+
+
+async def test_of_those_that_begin_at_once_one_runs(platform: Platform) -> None:
+    async with admin_of(platform) as admin:
+        begun = await asyncio.gather(
+            *(begin(admin, live()) for _ in range(8)), return_exceptions=True
+        )
+        running = [each for each in begun if isinstance(each, pb.Evaluation)]
+        assert len(running) == 1
+        await stop(admin, running[0].id)
 
 
 @pytest.mark.parametrize(
