@@ -111,7 +111,7 @@ async def improve(
                 "name one with --policy that has `training_consent: true`",
             )
         offer = Offer(
-            await known_tools(gateway),
+            await known_tools(gateway, policy or []),
             tools,
             price_spread,
             tool_subsets,

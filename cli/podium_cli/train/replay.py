@@ -72,7 +72,7 @@ async def replay(
         found = await past_tasks(gateway, wanted)
         for reason, left_out in found.left_out.most_common():
             session.output.note(f"{counted(left_out, 'episode')} left out: {reason}")
-        tools = await known_tools(gateway)
+        tools = await known_tools(gateway, [policy])
         past = [
             replace(task, split=split_of(task.id))
             for task in found.tasks.values()

@@ -95,7 +95,7 @@ async def rollout(
     async with session.gateway() as gateway:
         await note_consent(session.output, gateway, policy or [""], chosen)
         offer = Offer(
-            await known_tools(gateway),
+            await known_tools(gateway, policy or []),
             tools,
             price_spread,
             tool_subsets,

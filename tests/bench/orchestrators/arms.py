@@ -133,7 +133,7 @@ async def _renamed(gateway: Gateway, known: str, new: NewName) -> tool_pb2.ToolS
 async def _play(gateway: Gateway, course: Course, arm: Arm, journal: Journal) -> None:
     study = course.study
     limits = RolloutLimits(arm.rule, arm.turn_limit, course.time_limit_s, study.temperature)
-    tools = {k: v for k, v in (await known_tools(gateway)).items() if k not in study.tools}
+    tools = {k: v for k, v in (await known_tools(gateway, [])).items() if k not in study.tools}
     for policy in arm.plays(study):
         tasks = [each for each in course.tasks if not journal.has(arm.name, policy, each.id)]
         if not tasks:

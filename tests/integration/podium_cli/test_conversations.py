@@ -127,7 +127,7 @@ def test_a_conversation_is_one_episode_that_its_user_ends(shopping: Shopping) ->
     run, progress = shopping.play("lamp")
     assert (progress["judged_count"], progress["score_sum"]) == (1, 1.0)
     trial = shopping.trial(run)
-    assert trial["explanation"] == "sold ['lamp'], said There you are"
+    assert trial["explanation"] == "sold ['lamp'], answered There you are"
     assert (trial["stop_reason"], trial["turns"]) == ("answered", 4)
     episode = shopping.podium.json("episodes", "show", trial["episode_id"])
     assert (episode["spec"]["task"], episode["answer"]) == (WISH, "There you are")

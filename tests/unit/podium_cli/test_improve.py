@@ -77,6 +77,8 @@ class Empty(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(b"{}")
 
+    do_POST = do_GET
+
     def log_message(self, *_: object) -> None:
         """Nothing."""
 

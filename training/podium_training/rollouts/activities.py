@@ -30,7 +30,7 @@ class RolloutActivities:
         async with working():
             _check_unchanged(run)
             tasks = read_tasks(Path(run.task_file))
-            tools = await known_tools(self._gateway)
+            tools = await known_tools(self._gateway, run.policies)
             return PlannedRun(list(tools), len(tasks), tools)
 
     @activity.defn(name=ROLL_GROUP)

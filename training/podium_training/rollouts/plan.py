@@ -136,7 +136,10 @@ def anew(group: Group, run_id: str) -> Group:
 def _check_known(tasks: Sequence[Task], offer: Offer) -> None:
     for task in tasks:
         if missing := sorted(set(task.tools) - set(offer.tools)):
-            raise InvalidRun(f"task {task.id} needs {missing[0]}, which the platform does not have")
+            raise InvalidRun(
+                f"task {task.id} needs {missing[0]}, which is not registered, or which a policy of"
+                " the run denies: `podium policies explain POLICY` shows why"
+            )
     if missing := sorted(set(offer.always) - {FIND_TOOLS, *offer.tools}):
         raise InvalidRun(f"{missing[0]} is to be offered always, and the platform does not have it")
 

@@ -14,7 +14,7 @@ import tenacity
 
 from podium.episodes.v1 import check_pb2, episode_pb2, episode_service_pb2, trajectory_pb2
 from podium.orchestrator.v1 import orchestrator_service_pb2 as orchestrator_pb
-from podium.registry.v1 import tool_pb2, tool_registry_service_pb2
+from podium.registry.v1 import policy_service_pb2, tool_pb2, tool_registry_service_pb2
 from podium_kit.client.gateway import Gateway, Unreachable, segment
 from podium_kit.client.rejections import Rejected
 from podium_kit.limits.concurrency import in_parallel
@@ -157,13 +157,22 @@ def _is_temporary(error: BaseException) -> bool:
     return isinstance(error, Unreachable | Rejected) and error.temporary
 
 
-async def known_tools(gateway: Gateway) -> dict[str, list[str]]:
-    """Every tool a group can be offered, with the SKUs its calls are priced by.
+async def known_tools(gateway: Gateway, policies: Sequence[str]) -> dict[str, list[str]]:
+    """Every tool a group can be offered under each of the policies, with its calls' SKUs.
 
-    Raises Rejected, Unreachable.
+    No policy means the tenant's. Raises Rejected, Unreachable.
     """
     reply = await gateway.all("/v1/tools", tool_registry_service_pb2.ListToolsResponse)
-    return {tool.spec.name: skus_of(tool.spec) for tool in reply.tools}
+    tools = {tool.spec.name: skus_of(tool.spec) for tool in reply.tools}
+    for policy in policies or [""]:
+        request = policy_service_pb2.ExplainToolsetRequest(policy=policy)
+        explained = await gateway.post(
+            "/v1/policies/explain", request, policy_service_pb2.ExplainToolsetResponse
+        )
+        for decision in explained.decisions:
+            if not decision.allowed:
+                tools.pop(decision.name, None)
+    return tools
 
 
 def skus_of(spec: tool_pb2.ToolSpec) -> list[str]:
