@@ -3,6 +3,7 @@
 Connections stay serialized: only the adapters open them.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from decimal import Decimal
@@ -185,6 +186,8 @@ class PolicyVersion:
     create_time: datetime
     created_by: str
     active: bool = False
+    model: str = ""
+    """Orchestrator model of episodes that name none; "" for the platform's default."""
 
 
 @dataclass(frozen=True)
@@ -213,6 +216,32 @@ class Activation:
     effective_time: datetime
     create_time: datetime
     created_by: str
+
+
+class LearningStage(StrEnum):
+    COLLECTED = "collected"
+    LEARNT = "learnt"
+    GATED = "gated"
+    CANARY = "canary"
+    PROMOTED = "promoted"
+    KEPT = "kept"
+    ROLLED_BACK = "rolled_back"
+
+
+@dataclass(frozen=True)
+class LearningStep:
+    """What a cycle of learning has come to; see the contract."""
+
+    policy: str
+    cycle: str
+    stage: LearningStage
+    model: str
+    summary: str
+    facts: Mapping[str, str]
+    created_by: str
+    create_time: datetime | None = None
+    """None before it is recorded."""
+    sequence: int = 0
 
 
 @dataclass(frozen=True)

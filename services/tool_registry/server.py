@@ -39,6 +39,7 @@ from tool_registry.policies.bindings import PolicyBindings, PolicyUses
 from tool_registry.policies.convert import preset_policies, stored_policy
 from tool_registry.policies.store import PolicyStore
 from tool_registry.policies.store_bindings import BindingStore
+from tool_registry.policies.store_learning import LearningStore
 from tool_registry.ranking.experience import Experience
 from tool_registry.ranking.search import ToolSearch
 from tool_registry.ranking.static_embeddings import StaticEmbeddings
@@ -80,7 +81,11 @@ async def assembled(
         channel = await _channel(stack, settings, settings.cost_ledger_target)
         tools, policies = ToolStore(engine, stored_spec), PolicyStore(engine, stored_policy)
         bindings = BindingStore(engine)
-        catalogues = Catalogues(tools, policies, bindings, preset_policies(), with_terms)
+        learning = LearningStore(engine)
+        presets = preset_policies()
+        catalogues = Catalogues(
+            tools, policies, bindings, learning, presets=presets, with_terms=with_terms
+        )
         search = ToolSearch(_embeddings(stack, settings))
         episodes = await _episodes(stack, settings)
         prices = PriceCache(EffectivePrices(channel), settings.price_cache_s)
@@ -126,6 +131,7 @@ async def assembled(
                     resolution,
                     history,
                     PolicyBindings(bindings),
+                    learning=learning,
                 ),
                 "podium.registry.v1.PolicyService",
             ),

@@ -5,6 +5,8 @@ import grpc
 from podium.registry.v1 import policy_pb2
 from podium.registry.v1 import policy_service_pb2 as pb
 from podium.registry.v1.policy_service_pb2_grpc import PolicyServiceServicer
+from podium_kit.rpc.identity import current_identity
+from podium_kit.rpc.pages import decode_page_token, encode_page_token, page_size, token_number
 from podium_kit.wire import timestamp_from_proto
 from tool_registry.history.convert import (
     adherence_to_proto,
@@ -12,16 +14,19 @@ from tool_registry.history.convert import (
     selection_from_proto,
 )
 from tool_registry.history.service import PolicyHistory
-from tool_registry.models import Activation, Binding, PolicySpec, PolicyVersion
+from tool_registry.models import Activation, Binding, LearningStep, PolicySpec, PolicyVersion
 from tool_registry.policies.bindings import PolicyBindings
 from tool_registry.policies.convert import (
     activation_to_proto,
     binding_to_proto,
+    learning_step_from_proto,
+    learning_step_to_proto,
     new_policy_from_proto,
     policy_to_proto,
 )
 from tool_registry.policies.presets import PRESETS
-from tool_registry.tools.listing import take_page
+from tool_registry.policies.store_learning import LearningStore
+from tool_registry.tools.listing import DEFAULT_PAGE, MAXIMUM_PAGE, take_page
 from tool_registry.tools.service import Registry
 from tool_registry.toolsets.convert import decisions_to_proto
 from tool_registry.toolsets.policy_checks import PolicyValidator
@@ -29,6 +34,7 @@ from tool_registry.toolsets.resolution import Resolution
 from tool_registry.toolsets.resolver import PlannedCall
 
 MOMENT_MAX, SEQUENCE_MAX = 10**18, 2**63
+SEQUENCE_END = 10**18 - 1
 Context = grpc.aio.ServicerContext[Any, Any]
 
 
@@ -40,12 +46,15 @@ class PolicyServicer(PolicyServiceServicer):
         resolution: Resolution,
         history: PolicyHistory,
         bindings: PolicyBindings,
+        *,
+        learning: LearningStore,
     ) -> None:
         self._registry = registry
         self._checks = checks
         self._resolution = resolution
         self._history = history
         self._bindings = bindings
+        self._learning = learning
 
     async def CreatePolicy(
         self, request: pb.CreatePolicyRequest, context: Context
@@ -116,6 +125,26 @@ class PolicyServicer(PolicyServiceServicer):
             bindings=[binding_to_proto(one) for one in page], next_page_token=token
         )
 
+    async def RecordLearningStep(
+        self, request: pb.RecordLearningStepRequest, context: Context
+    ) -> pb.RecordLearningStepResponse:
+        identity = current_identity()
+        step = learning_step_from_proto(request.step, identity.subject)
+        recorded = await self._learning.record(identity.tenant, step)
+        return pb.RecordLearningStepResponse(step=learning_step_to_proto(recorded))
+
+    async def ListLearningSteps(
+        self, request: pb.ListLearningStepsRequest, context: Context
+    ) -> pb.ListLearningStepsResponse:
+        size = page_size(request.page_size, DEFAULT_PAGE, MAXIMUM_PAGE)
+        before = token_number(decode_page_token(request.page_token), "before", SEQUENCE_END)
+        tenant = current_identity().tenant
+        steps = await self._learning.page(tenant, request.policy, before, size + 1)
+        token = _before(steps[size - 1]) if steps[size:] else ""
+        return pb.ListLearningStepsResponse(
+            steps=[learning_step_to_proto(step) for step in steps[:size]], next_page_token=token
+        )
+
     async def CheckCalls(
         self, request: pb.CheckCallsRequest, context: Context
     ) -> pb.CheckCallsResponse:
@@ -169,6 +198,10 @@ def _age(activation: Activation) -> str:
     """Sorts newest first; of two for the same moment the later one is newer."""
     moment = int(activation.effective_time.timestamp() * 1e6)
     return f"{MOMENT_MAX - moment:020}{SEQUENCE_MAX - activation.sequence:020}"
+
+
+def _before(step: LearningStep) -> str:
+    return encode_page_token({"before": str(step.sequence)})
 
 
 def _pair(binding: Binding) -> str:

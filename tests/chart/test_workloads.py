@@ -4,6 +4,7 @@ from pathlib import Path
 
 import helm_python
 import pytest
+import typer
 from scripts.trainer_schema import trainer_schema
 
 from chart.pods import PodTemplate, containers, pod_templates, violations
@@ -25,6 +26,7 @@ from chart.rendering import (
 from chart.test_network import policy
 from orchestrator_inference.policy_engines.blueprint import EngineRules, engine_of
 from orchestrator_inference.policy_engines.kserve_api import APIS
+from podium_cli.train import app as train_app
 from podium_training.grpo import launch
 from podium_training.grpo.config import RunConfig
 from podium_training.grpo.ending import LASTING, STREAM_ENDED
@@ -338,6 +340,62 @@ def test_versions_go_where_the_engines_take_them_from(tmp_path: Path) -> None:
     assert str(publish.store) == mounts["adapters"]
     with pytest.raises(helm_python.HelmError, match=r"training\.config\.publish has no store"):
         render(published)
+
+
+PRODUCTION = typer.main.get_command(train_app).commands["production"]  # type: ignore[attr-defined]
+LEARNING: Json = {
+    "training": {
+        "enabled": True,
+        "config": {"publish": {"run": "users"}},
+        "production": {
+            "enabled": True,
+            "policies": ["users", "eu_support"],
+            "args": ["--share", "0.1"],
+        },
+    },
+    "inference": {"adapters": {"enabled": True}},
+    "tls": {"enabled": True},
+}
+
+
+@pytest.mark.parametrize("switches", [(), ("trainer",)], ids=["Job", "TrainJob"])
+def test_a_policy_learns_from_its_users_on_a_schedule(switches: tuple[str, ...]) -> None:
+    objects = render(merged(switched_on(*switches), LEARNING))
+    jobs = [
+        each
+        for each in of_kind(objects, "CronJob")
+        if each["metadata"]["name"].startswith("podium-training-")
+    ]
+    assert len({each["metadata"]["name"] for each in jobs}) == 2
+    for name, job in zip(("users", "eu_support"), jobs, strict=True):
+        assert job["spec"]["concurrencyPolicy"] == "Forbid"
+        pod = job["spec"]["jobTemplate"]["spec"]["template"]["spec"]
+        (container,) = containers(pod)
+        assert container["command"][:3] == ["podium", "train", "production"]
+        given = [*container["command"][3:], *container["args"]]
+        parsed_options = PRODUCTION.make_context("production", given).params
+        assert (parsed_options["policy"], parsed_options["share"]) == (name, 0.1)
+        assert parsed_options["once"]
+        said = {each["name"]: each for each in container["env"]}
+        assert said["PODIUM_API_KEY"]["valueFrom"]["secretKeyRef"]["name"] == "podium-production"
+        assert said["PODIUM_URL"]["value"].startswith("https://podium-gateway.")
+        mounts = {each["mountPath"] for each in container["volumeMounts"]}
+        assert {"/mnt/adapters", "/checkpoints", "/etc/podium/training"} <= mounts
+        assert Path(said["SSL_CERT_FILE"]["value"]).parent.as_posix() in mounts
+        assert not [each for each in said if each.startswith("PET_")]
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ({"config": {"publish": None}}, "set training.config.publish.run"),
+        ({"production": {"policies": []}}, "training.production.policies"),
+        ({"nodes": 2}, "training.nodes: 1"),
+    ],
+)
+def test_learning_that_could_not_work_is_no_release(more: Json, words: str) -> None:
+    with pytest.raises(helm_python.HelmError, match=words):
+        render(merged(LEARNING, {"training": more}))
 
 
 @pytest.mark.parametrize("switches", [(), ("trainer",)], ids=["Job", "TrainJob"])

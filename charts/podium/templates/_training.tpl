@@ -42,9 +42,10 @@
 - {name: PET_MASTER_PORT, value: "29500"}
 {{- end }}
 
-{{/* Pod template of a training run, for the TrainingRuntime and, without the Trainer, for a Job. Arguments: root, container. */}}
+{{/* Pod template of a training run, for the TrainingRuntime and, without the Trainer, for a Job. Arguments: root, container, and
+     policy for a CronJob that learns from its users. */}}
 {{- define "podium.trainingPod" -}}
-{{- $root := .root }}{{ $training := .root.Values.training }}
+{{- $root := .root }}{{ $training := .root.Values.training }}{{ $launched := not (or .policy .root.Values.integrations.trainer.enabled) }}
 {{- $model := $training.model }}
 {{- $of := dict "root" .root "name" "training" }}{{ $client := merge (dict "component" $training) $of }}
 metadata:
@@ -58,7 +59,7 @@ spec:
   {{- include "podium.placement" (dict "from" (include "podium.accelerator" $root | fromJson)) | nindent 2 }}
   restartPolicy: Never
   terminationGracePeriodSeconds: 120
-  {{- if not $root.Values.integrations.trainer.enabled }}
+  {{- if $launched }}
   # A pod's name in it is the Job's with the pod's index.
   subdomain: {{ include "podium.name" $of }}
   {{- end }}
@@ -79,17 +80,29 @@ spec:
     - name: {{ .container }}
       image: {{ include "podium.image" (dict "root" $root "image" $training.image) }}
       imagePullPolicy: {{ $training.image.pullPolicy }}
+      {{- if .policy }}
+      command: [podium, train, production, {{ .policy }}]
+      args: {{ concat (list "--run" "/etc/podium/training/config.yaml" "--once") $training.production.args | toJson }}
+      {{- else }}
       command: {{ toJson $training.command }}
       args: {{ toJson $training.args }}
+      {{- end }}
       env:
         - {name: HOME, value: /tmp}
         - {name: USER, value: podium}
-        {{- if not $root.Values.integrations.trainer.enabled }}
+        {{- if $launched }}
         {{- include "podium.torchrunEnvironment" $root | nindent 8 }}
+        {{- end }}
+        {{- if .policy }}
+        - {name: PODIUM_URL, value: {{ include "podium.gatewayUrl" $root | quote }}}
+        - {name: PODIUM_API_KEY, valueFrom: {secretKeyRef: {name: {{ $training.production.secretName }}, key: api-key}}}
+        {{- if $root.Values.tls.enabled }}
+        - {name: SSL_CERT_FILE, value: {{ include "podium.gatewayAuthorityFile" $root }}}
+        {{- end }}
         {{- end }}
       ports:
         - {name: metrics, containerPort: {{ $root.Values.monitoring.metricsPort }}}
-        {{- if not $root.Values.integrations.trainer.enabled }}
+        {{- if $launched }}
         - {name: torchrun, containerPort: 29500}
         {{- end }}
       resources: {{- include "podium.acceleratedResources" (dict "root" $root "resources" $training.resources "count" $training.acceleratorsPerNode) | nindent 8 }}
@@ -103,6 +116,9 @@ spec:
         - {name: model, mountPath: /mnt/model, readOnly: true}
         {{- end }}
         {{- include "podium.kafkaMounts" $client | nindent 8 }}
+        {{- if .policy }}
+        {{- include "podium.gatewayAuthorityMount" $root | nindent 8 }}
+        {{- end }}
         {{- if $root.Values.inference.adapters.enabled }}
         - {name: adapters, mountPath: /mnt/adapters}
         {{- end }}
@@ -117,6 +133,9 @@ spec:
     - {name: model, emptyDir: {sizeLimit: 100Gi}}
     {{- end }}
     {{- include "podium.kafkaVolumes" $client | nindent 4 }}
+    {{- if .policy }}
+    {{- include "podium.gatewayAuthorityVolume" (dict "root" $root) | nindent 4 }}
+    {{- end }}
     {{- if $root.Values.inference.adapters.enabled }}
     - {name: adapters, persistentVolumeClaim: {claimName: {{ $root.Values.inference.adapters.claimName }}}}
     {{- end }}

@@ -28,6 +28,14 @@
 {{- if and $values.training.enabled $values.training.config.publish (not $values.inference.adapters.enabled) (not $values.training.config.publish.store) }}
 {{- fail "training.config.publish has no store: enable inference.adapters, whose claim is one, or set training.config.publish.store" }}
 {{- end }}
+{{- if and $values.training.enabled $values.training.production.enabled }}
+{{- if not (and $values.training.config.publish $values.training.production.policies) }}
+{{- fail "training.production promotes versions of policies: set training.config.publish.run and training.production.policies" }}
+{{- end }}
+{{- if gt (int $values.training.nodes) 1 }}
+{{- fail "training.production learns in one pod: set training.nodes: 1" }}
+{{- end }}
+{{- end }}
 {{- if regexMatch "^(s3|gs)://" $values.training.model }}
 {{- fail (printf "training.model %s is in a bucket, which a run does not read: mount it by its CSI driver and name the claim, pvc://CLAIM/FOLDER (docs/adr/0051)" $values.training.model) }}
 {{- end }}

@@ -57,9 +57,9 @@ async def start_ab(
     Episodes that name no model are assigned by their ids, as many to be compared with as the
     candidate gets. Their score is that of their check, or else the first that feedback gives.
     """
-    live = pb.LiveTraffic(use=pb.LIVE_USE_AB, policy=traffic, share=share)
+    live = ab_test(traffic, share)
     async with session.gateway() as gateway:
-        started = await _start(gateway, str(uuid_utils.uuid7()), live, model, policy)
+        started = await start_live(gateway, str(uuid_utils.uuid7()), live, model, policy)
     session.output.result(started, started.id)
 
 
@@ -92,13 +92,18 @@ async def start_shadow(
             agent_budget(budget_name(evaluation_id), money),
             budget_service_pb2.CreateBudgetResponse,
         )
-        started = await _start(gateway, evaluation_id, live, model, policy)
+        started = await start_live(gateway, evaluation_id, live, model, policy)
     session.output.result(started, started.id)
 
 
-async def _start(
-    gateway: Gateway, evaluation_id: str, live: pb.LiveTraffic, model: str, policy: str
+def ab_test(traffic: str, share: float) -> pb.LiveTraffic:
+    return pb.LiveTraffic(use=pb.LIVE_USE_AB, policy=traffic, share=share)
+
+
+async def start_live(
+    gateway: Gateway, evaluation_id: str, live: pb.LiveTraffic, model: str, policy: str = ""
 ) -> pb.Evaluation:
+    """Begins a live evaluation; the same id and content again returns the same."""
     shadows = live.use == pb.LIVE_USE_SHADOW
     wanted = pb.Evaluation(
         id=evaluation_id,

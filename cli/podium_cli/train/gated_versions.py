@@ -1,3 +1,5 @@
+import asyncio
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -7,6 +9,7 @@ from podium.orchestrator.v1 import model_version_service_pb2 as pb
 from podium_kit.client.errors import UsageError, UserError
 from podium_kit.client.gateway import Gateway
 from podium_kit.policy_versions import Alias, Aliases, VersionName
+from podium_kit.policy_versions.reports import Report, read_report
 from podium_training.gate import (
     Decision,
     Evaluated,
@@ -19,7 +22,7 @@ from podium_training.gate import (
     write_decision,
 )
 
-WAIT_S = 120.0
+WAIT_S, LOOK_AGAIN_S = 120.0, 0.5
 
 Played = tuple[Sequence[Evaluated], Sequence[Evaluated]]
 """Evaluations of the version and of the promoted policy on the same tasks."""
@@ -59,6 +62,18 @@ def decided(version: str, store: Path, played: Played, rules: GateRules, look: i
 
 async def list_versions(gateway: Gateway) -> pb.ListModelVersionsResponse:
     return await gateway.all("/v1/model-versions", pb.ListModelVersionsResponse)
+
+
+async def tried_report(store: Path, version: str) -> Report:
+    """What the serving side reports of a version, once it has tried it. Raises UserError."""
+    deadline = time.monotonic() + WAIT_S
+    while (found := read_report(store, version)) is None or not (found.replicas or found.faults):
+        if time.monotonic() > deadline:
+            cause = f"after {WAIT_S:.0f} s no engine has tried {version}"
+            fix = f"the platform and its engines must see {store}: see `podium status`"
+            raise UserError(cause, fix)
+        await asyncio.sleep(LOOK_AGAIN_S)
+    return found
 
 
 async def tried_versions(gateway: Gateway) -> pb.ListModelVersionsResponse:

@@ -120,7 +120,7 @@ async def improve(
             withhold,
         )
         pace = Pace(groups, size, at_once, ahead)
-        rounds = Rounds(gateway, admin, run, offer, limits, pace, session.output)
+        rounds = Rounds(gateway, run, offer, limits, pace, session.output)
         if not is_trained(run):
             await rounds.play(tasks, make_trainer(config, run, skip_lost))
         version = await rounds.candidate()

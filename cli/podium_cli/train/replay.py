@@ -1,6 +1,5 @@
 """The command that plays past tasks again in groups, for GRPO to learn from."""
 
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
@@ -9,10 +8,8 @@ import typer
 from rich.console import Group as Lines
 from rich.text import Text
 
-from podium.common.v1 import money_pb2
-from podium.ledger.v1 import budget_service_pb2
 from podium_cli.command import Session, command
-from podium_cli.formats import counted, format_money
+from podium_cli.formats import format_money
 from podium_cli.inputs import parse_seconds, parse_start
 from podium_cli.output import writing
 from podium_cli.train.choosing import (
@@ -22,20 +19,23 @@ from podium_cli.train.choosing import (
     TurnLimit,
     policy_named,
 )
+from podium_cli.train.replays import (
+    playable_tasks,
+    replay_agent,
+    replay_budget,
+    set_replay_budget,
+    spent_today,
+)
 from podium_cli.train.rollout_view import rollout_table, rollout_values, summary
+from podium_cli.train.rounds import BUDGET_EXHAUSTED
 from podium_cli.train.train import app
-from podium_evaluation.suites.past_episodes import EpisodeFilter, past_tasks
+from podium_evaluation.suites.past_episodes import EpisodeFilter
 from podium_kit.client.errors import UsageError
-from podium_kit.client.gateway import Gateway, segment
-from podium_kit.client.rejections import Rejected
 from podium_kit.derived_ids import derived_uuid7, uuid7_of
 from podium_kit.wire import money_from_proto
 from podium_training.rollouts import Offer, RolloutLimits, plan
-from podium_training.rollouts.rolling import Rolled, Roller, known_tools
-from podium_training.tasks.splits import split_of
-from podium_training.tasks.task import Split
-
-BUDGET_EXHAUSTED = "budget exhausted"
+from podium_training.rollouts.rolling import Rolled, Roller
+from podium_training.tasks.files import write_tasks
 
 
 @command(app, "replay")
@@ -68,37 +68,25 @@ async def replay(
     from_then = datetime.fromisoformat(parse_start(since))
     wanted = EpisodeFilter(policy, from_then, count=count, judge=judge)
     async with session.gateway() as gateway:
-        limit = await _replay_budget(gateway, policy)
-        found = await past_tasks(gateway, wanted)
-        for reason, left_out in found.left_out.most_common():
-            session.output.note(f"{counted(left_out, 'episode')} left out: {reason}")
-        tools = await known_tools(gateway, [policy])
-        past = [
-            replace(task, split=split_of(task.id))
-            for task in found.tasks.values()
-            if set(task.tools) <= tools.keys()
-        ]
-        learnt = [task for task in past if task.split is Split.TRAIN]
+        limit = replay_budget(await policy_named(gateway, policy))
+        past = await playable_tasks(gateway, session.output, wanted)
         if held_out is not None:
-            kept = [f"{task.to_json()}\n" for task in past if task.split is Split.HELD_OUT]
             with writing(held_out):
-                held_out.write_text("".join(kept), encoding="utf-8")
-        if not learnt:
+                write_tasks(held_out, past.held_out)
+        if not past.learnt:
             raise UsageError(f"no past task of {policy} can be played", "see what was left out")
-        budget = f"replay-{policy}"
-        await _set_budget(gateway, budget, limit)
-        groups = plan(_run_of_day(policy), learnt, size, Offer(tools, 0, policies=(policy,)))
+        await set_replay_budget(gateway, policy, limit)
+        offer = Offer(past.tools, 0, policies=(policy,))
+        groups = plan(_run_of_day(policy), past.learnt, size, offer)
         spent = False
 
         def progress(ended: Rolled) -> None:
             nonlocal spent
             spent = spent or ended.stop_reason == BUDGET_EXHAUSTED
 
-        roller = Roller(gateway, limits, _run_of_day(policy), agent=budget)
+        roller = Roller(gateway, limits, _run_of_day(policy), agent=replay_agent(policy))
         rolled = await roller.roll(groups, at_once, progress, lambda: not spent)
-        path = f"/v1/budgets/{segment(budget)}"
-        status = (await gateway.get(path, budget_service_pb2.GetBudgetResponse)).status
-    posted = money_from_proto(status.posted)
+        posted = await spent_today(gateway, policy)
     played = [each for each in groups if any(one.group.id == each.id for one in rolled)]
     values = rollout_values(_run_of_day(policy), played, rolled)
     words = (
@@ -109,41 +97,6 @@ async def replay(
         {**values, "spent": posted.amount_string(), "budget_spent": spent},
         Lines(rollout_table(played, rolled), Text(words)),
     )
-
-
-async def _replay_budget(gateway: Gateway, name: str) -> money_pb2.Money:
-    policy = await policy_named(gateway, name)
-    if not policy.spec.training_consent:
-        raise UsageError(
-            f"policy {name} does not consent to training, so its episodes are not read",
-            "add `training_consent: true` to it",
-        )
-    if not policy.spec.learning.HasField("replay_budget"):
-        raise UsageError(
-            f"policy {name} has no replay budget", "add `learning: {replay_budget: 5 USD}` to it"
-        )
-    return policy.spec.learning.replay_budget
-
-
-async def _set_budget(gateway: Gateway, name: str, limit: money_pb2.Money) -> None:
-    """Creates the budget of a day, or brings the one there is to the policy's limit."""
-    budget = budget_service_pb2.Budget(
-        id=name,
-        scope=budget_service_pb2.BUDGET_SCOPE_AGENT,
-        scope_id=name,
-        window=budget_service_pb2.BUDGET_WINDOW_DAY,
-        hard_limit=limit,
-    )
-    request = budget_service_pb2.CreateBudgetRequest(budget=budget)
-    try:
-        await gateway.post("/v1/budgets", request, budget_service_pb2.CreateBudgetResponse)
-    except Rejected as error:
-        if error.reason != "BUDGET_CONFLICT":
-            raise
-        change = budget_service_pb2.UpdateBudgetRequest(hard_limit=limit)
-        change.update_mask.paths.append("hard_limit")
-        path = f"/v1/budgets/{segment(name)}"
-        await gateway.patch(path, change, budget_service_pb2.UpdateBudgetResponse)
 
 
 def _run_of_day(policy: str) -> str:

@@ -10,12 +10,13 @@ from pathlib import Path
 import uuid_utils
 
 from podium_cli.output import Output
-from podium_cli.train.gated_versions import tried_versions
+from podium_cli.train.gated_versions import tried_report
 from podium_cli.train.rollout_view import summary
 from podium_kit.client.errors import UsageError, UserError
 from podium_kit.client.gateway import Gateway
 from podium_kit.embedded.process import ManagedProcess
-from podium_kit.policy_versions import Alias, VersionName, VersionStore
+from podium_kit.policy_versions import VersionStore
+from podium_kit.policy_versions.reports import read_report
 from podium_training.gate import Evaluated
 from podium_training.grpo.config import InvalidConfig, PublishConfig, RunConfig, read_config
 from podium_training.grpo.metrics.progress import Progress, read_progress
@@ -34,6 +35,7 @@ def planned(run_id: str, tasks: Sequence[Task], size: int, offer: Offer) -> list
 LOG = "trainer.log"
 LOOK_AGAIN_S = 0.5
 UNUSED_GROUPS_MAX = 100
+BUDGET_EXHAUSTED = "budget exhausted"
 
 
 @dataclass(frozen=True)
@@ -53,12 +55,13 @@ class Rounds:
     """Plays, as the newest version of a run, the tasks that the run's trainer learns from."""
 
     gateway: Gateway
-    admin: Gateway
     config: RunConfig
     offer: Offer
     limits: RolloutLimits
     pace: Pace
     output: Output
+    payer: str = ""
+    """The agent whose budget pays for the episodes; "" for the caller's own alone."""
     number: int = 0
     measured_as: str = field(default_factory=lambda: str(uuid_utils.uuid7()))
     """The run whose choice of tools and prices is what all models are measured with."""
@@ -68,11 +71,14 @@ class Rounds:
     """The trainer's step, and the groups that wait for its next."""
     reached_at: int = 0
     """Rounds it had read when that was seen first."""
+    budget_spent: bool = False
+    """Whether a budget ended an episode: no other one is started."""
 
     async def play(self, tasks: Sequence[Task], trainer: ManagedProcess) -> None:
         """Runs the trainer to its end.
 
         Raises UserError unless it took all its steps, also when it uses nothing of what is played.
+        Returns before, with `budget_spent`, once a budget ends an episode.
         """
         trainer.start()
         try:
@@ -96,17 +102,17 @@ class Rounds:
         Raises UserError when they serve none.
         """
         publish = publishing(self.config)
-        published = [n for n in VersionStore(publish.store).names() if n.run == publish.run]
+        names = VersionStore(publish.store).names()
+        published = [str(name) for name in names if name.run == publish.run]
         if not published:
             return ""
-        versions = (await tried_versions(self.admin)).versions
-        named = {alias: each.name for each in versions for alias in each.aliases}
-        found = named.get(Alias.CANDIDATE, "")
-        if found and VersionName.parse(found).run == publish.run:
-            return found
-        newest = str(published[-1])
-        faults = [fault for each in versions if each.name == newest for fault in each.faults]
-        cause = f"no engine serves {newest}: {'; '.join(faults) or 'the platform does not list it'}"
+        newest = published[-1]
+        faults = (await tried_report(publish.store, newest)).faults
+        # Other runs may publish to the store meanwhile, and the alias `candidate` mean theirs.
+        reports = {name: read_report(publish.store, name) for name in published}
+        if served := [name for name, report in reports.items() if report and report.ready]:
+            return served[-1]
+        cause = f"no engine serves {newest}: {'; '.join(faults) or 'it is not admitted'}"
         fix = f"the platform and its engines must see {publish.store}: see `podium train versions`"
         raise UserError(cause, fix)
 
@@ -120,6 +126,8 @@ class Rounds:
             # What is played once the trainer has ended is paid for and learnt by no one.
             rolled = await self._roll(groups, run_id, limits, lambda: trainer.running)
             self.output.note(f"round {self.number}: {summary(rolled)}; {self._trained()}")
+            if self.budget_spent:
+                return
             self.unread.append(await asyncio.to_thread(self._ends))
             await self._let_catch_up(trainer)
             self._check_used()
@@ -128,7 +136,7 @@ class Rounds:
             raise UserError(cause, f"see {trainer.log_path}; the same command continues from there")
 
     async def _model(self) -> str:
-        return Alias.CANDIDATE if await self.candidate() else start_version(self.config)
+        return await self.candidate() or start_version(self.config)
 
     async def _roll(
         self,
@@ -137,8 +145,12 @@ class Rounds:
         limits: RolloutLimits,
         wanted: Callable[[], bool] = lambda: True,
     ) -> list[Rolled]:
-        roller = Roller(self.gateway, limits, run_id)
-        return await roller.roll(groups, self.pace.at_once, lambda _: None, wanted)
+        def note(ended: Rolled) -> None:
+            self.budget_spent = self.budget_spent or ended.stop_reason == BUDGET_EXHAUSTED
+
+        roller = Roller(self.gateway, limits, run_id, self.payer)
+        allowed = lambda: wanted() and not self.budget_spent  # noqa: E731
+        return await roller.roll(groups, self.pace.at_once, note, allowed)
 
     def _ends(self) -> Mapping[int, int]:
         # Its client is slow to import, and needed only once episodes were played.

@@ -10,6 +10,7 @@ from podium.orchestrator.v1 import model_version_service_pb2 as pb
 from podium_cli.command import Session, command
 from podium_cli.listing import Listing, listing
 from podium_cli.train.gated_versions import decided, is_tried, list_versions, tried_versions
+from podium_cli.train.learning_journal import roll_back
 from podium_cli.train.train import app
 from podium_kit.client.errors import UsageError, UserError
 from podium_kit.client.gateway import Gateway, segment
@@ -170,8 +171,19 @@ async def rollback(
     version: Annotated[
         str, typer.Argument(help="The version to take back; the promoted one by default.")
     ] = "",
+    *,
+    policy: Annotated[
+        str, typer.Option(help="Take back what `podium train production` promoted for it.")
+    ] = "",
 ) -> None:
-    """Give users the version before, from the next call on."""
+    """Give users the version before, from the next call on; with --policy those of the policy."""
+    if policy and version:
+        raise UsageError("a policy has one promoted version", "name the policy alone")
+    if policy:
+        async with session.gateway() as gateway:
+            step = await roll_back(gateway, policy)
+        session.output.result(json_values(step), step.summary)
+        return
     async with session.gateway(admin=True) as gateway:
         name = version or await _promoted(gateway)
         reply = await gateway.post(

@@ -94,34 +94,59 @@ async def _listed(gateway: Gateway, wanted: EpisodeFilter) -> AsyncIterator[epis
             return
 
 
+def _is_made(episode: episode_pb2.Episode) -> bool:
+    spec = episode.spec
+    labelled = any(name in spec.labels for name in MADE)
+    return labelled or spec.HasField("parent") or bool(spec.replay_of)
+
+
 def _unsuited(episode: episode_pb2.Episode) -> str:
     """Why the episode cannot be asked again; "" where it can."""
     spec = episode.spec
     if episode.content_withheld:
         return "not readable without the scope trajectories:read"
-    if any(name in spec.labels for name in MADE) or spec.HasField("parent") or spec.replay_of:
+    if _is_made(episode):
         return "not asked by a user"
     if spec.history or spec.attachments or spec.client_tools or spec.answer_json_schema:
         return "needs its conversation, files, functions or schema"
     return ""
 
 
-async def _task(
-    gateway: Gateway, episode: episode_pb2.Episode, wanted: EpisodeFilter
-) -> Task | str:
-    """The task, or why there is none."""
-    path = f"/v1/episodes/{segment(episode.id)}"
+async def users_episodes(
+    gateway: Gateway, wanted: EpisodeFilter
+) -> AsyncIterator[tuple[trajectory_pb2.Trajectory, float | None]]:
+    """Ended episodes that users started and the caller may read, newest first, with their scores.
+
+    Raises Rejected, Unreachable.
+    """
+    async for episode in _listed(gateway, wanted):
+        if not (episode.content_withheld or _is_made(episode)):
+            found, trajectory = await _read(gateway, episode.id)
+            yield trajectory, score_of(found, trajectory)
+
+
+async def _read(
+    gateway: Gateway, episode_id: str
+) -> tuple[episode_pb2.Episode, trajectory_pb2.Trajectory]:
+    path = f"/v1/episodes/{segment(episode_id)}"
     found = await retried(gateway.get, path, episode_service_pb2.GetEpisodeResponse)
     reply = await retried(
         gateway.get, f"{path}/trajectory", episode_service_pb2.GetTrajectoryResponse
     )
-    trajectory = reply.trajectory
+    return found.episode, reply.trajectory
+
+
+async def _task(
+    gateway: Gateway, episode: episode_pb2.Episode, wanted: EpisodeFilter
+) -> Task | str:
+    """The task, or why there is none."""
+    found, trajectory = await _read(gateway, episode.id)
     if not trajectory.training_consent:
         return "without training consent"
-    score = score_of(found.episode, trajectory)
+    score = score_of(found, trajectory)
     if wanted.solved and score != 1:
         return "not solved"
-    check = _check(found.episode, trajectory, score, wanted.judge)
+    check = _check(found, trajectory, score, wanted.judge)
     if check is None:
         return "without a verdict on its answer" if score != 1 else "needs a judge"
     question = trajectory.task

@@ -1,11 +1,13 @@
-"""The versions behind `candidate` and `promoted`: a file each, replaced in one step.
+"""The versions behind `candidate` and `promoted`, and those that a policy's episodes get: a file
+each, replaced in one step.
 
 Replacing it is the commit: before, every call goes to the old version, after, to the new one.
 """
 
 import fcntl
+import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
@@ -25,14 +27,28 @@ class Alias(StrEnum):
 
 
 class Aliases:
+    """Aliases and pins of a store. A pin names versions that engines serve however old they are."""
+
     def __init__(self, root: Path) -> None:
         self._folder = root / FOLDER
+
+    @property
+    def meant(self) -> frozenset[str]:
+        """Versions that an alias means or meant before, and those that are pinned."""
+        files = sorted(self._folder.glob("*.json"))
+        return frozenset(name for file in files for name in self.history(file.stem)[-2:])
+
+    def pin(self, tenant: str, policy: str, names: Sequence[str]) -> None:
+        """Pins the versions of a policy, two at most, in place of those before."""
+        key = hashlib.sha256(f"{tenant}/{policy}".encode()).hexdigest()[:16]
+        with self._locked():
+            self._write(f"pinned-{key}", [str(VersionName.parse(name)) for name in names[-2:]])
 
     def current(self, alias: Alias) -> str:
         history = self.history(alias)
         return history[-1] if history else ""
 
-    def history(self, alias: Alias) -> list[str]:
+    def history(self, alias: str) -> list[str]:
         """Versions to roll back to, oldest first, and the current one. Raises ArtifactRejected."""
         try:
             found = json.loads(self._path(alias).read_text(encoding="utf-8"))
@@ -63,10 +79,10 @@ class Aliases:
             self._write(alias, history)
             return history[-1]
 
-    def _write(self, alias: Alias, history: list[str]) -> None:
+    def _write(self, alias: str, history: list[str]) -> None:
         replace_text(self._path(alias), json.dumps({"history": history}))
 
-    def _path(self, alias: Alias) -> Path:
+    def _path(self, alias: str) -> Path:
         return self._folder / f"{alias}.json"
 
     @contextmanager

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from podium_kit.policy_versions.aliases import Alias, Aliases
+from podium_kit.policy_versions.aliases import Aliases
 from podium_kit.policy_versions.manifest import CONFIG, MANIFEST, WEIGHTS, Manifest
 from podium_kit.policy_versions.names import (
     ArtifactRejected,
@@ -185,13 +185,12 @@ RETIRED = "retired"
 
 
 def removable(store: VersionStore) -> list[str]:
-    """Versions whose files may be deleted: no alias means or meant them, no engine has them.
+    """Versions whose files may be deleted: no alias or pin means them, no engine has them.
 
     An engine that is asked for an adapter whose folder is gone ends (seen with vLLM 0.32), so the
     serving side unloads a version first and says so in its report.
     """
-    aliases = Aliases(store.root)
-    meant = {name for alias in Alias for name in aliases.history(alias)[-2:]}
+    meant = Aliases(store.root).meant
     return [
         name
         for name in map(str, store.names())

@@ -157,6 +157,7 @@ OF_TENANT = {
         "tools": "DELETE FROM tools WHERE owner = :tenant",
         "policy_activations": "DELETE FROM policy_activations WHERE tenant = :tenant",
         "policies": "DELETE FROM policies WHERE tenant = :tenant",
+        "learning_steps": "DELETE FROM learning_steps WHERE tenant = :tenant",
         # Readers keep what they have while it stands still.
         "catalogue_version": "UPDATE catalogue_version SET version = version + 1",
     },

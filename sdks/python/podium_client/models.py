@@ -2915,6 +2915,66 @@ class LearningSettings(Model):
     """
     Most money that `podium train replay` may spend in a day (UTC) on playing past tasks of the policy's users again, in groups and without effects. Unset means that it plays none. Needs training_consent.
     """
+    paused: bool = False
+    """
+    True for `podium train production` to stop before its next step, and to end the canary that runs. What it has promoted stays.
+    """
+
+
+class LearningStep(Model):
+    """
+    What a cycle of learning has come to. A stage is recorded once in a cycle, and stays.
+    """
+
+    policy: str = ""
+    """
+    Name of the policy.
+    """
+    cycle: str = ""
+    """
+    UUIDv7 of the cycle, made by the caller.
+    """
+    stage: Literal["LEARNING_STAGE_COLLECTED", "LEARNING_STAGE_LEARNT", "LEARNING_STAGE_GATED", "LEARNING_STAGE_CANARY", "LEARNING_STAGE_PROMOTED", "LEARNING_STAGE_KEPT", "LEARNING_STAGE_ROLLED_BACK"] | str | None = (
+        None
+    )
+    """
+    The stage.
+    """
+    model: str = ""
+    """
+    The orchestrator model that it is about; unset means none, and of LEARNING_STAGE_ROLLED_BACK the platform's default.
+    """
+    summary: str = ""
+    """
+    What came of it, in words.
+    """
+    facts: dict[str, str] = {}
+    """
+    Figures and ids by name: what the next stage needs, and what people want to know.
+    """
+    create_time: AwareDatetime | None = None
+    """
+    Time at which it was recorded. Set by the service.
+    """
+    created_by: str = ""
+    """
+    Subject that recorded it. Set by the service.
+    """
+
+
+class ListLearningStepsResponse(Model):
+    """
+    A page of stages.
+    """
+
+    steps: Annotated[list[LearningStep], Field(validate_default=True)] = []
+    """
+    The stages, newest first.
+    """
+    next_page_token: str = ""
+    """
+    Unset on the last page.
+    """
 
 
 class LlmCapabilities(Model):
@@ -3281,6 +3341,28 @@ class ProposeDescriptionResponse(Model):
     proposal: Proposal | None = None
     """
     The proposal.
+    """
+
+
+class RecordLearningStepRequest(Model):
+    """
+    Asks to record a stage.
+    """
+
+    step: LearningStep | None = None
+    """
+    The stage. Its policy is the tenant's own.
+    """
+
+
+class RecordLearningStepResponse(Model):
+    """
+    It is recorded.
+    """
+
+    step: LearningStep | None = None
+    """
+    The stage, as it was recorded first.
     """
 
 
@@ -6463,6 +6545,10 @@ class Policy(Model):
     content_digest: str = ""
     """
     Hexadecimal SHA-256 of the canonical spec.
+    """
+    model: str = ""
+    """
+    Orchestrator model of its episodes that name none, as RecordLearningStep promoted it last; unset means the platform's default. It is the policy's, whatever the version.
     """
 
 

@@ -50,8 +50,8 @@ class AdmitChildActivity:
         if tool is None:
             raise InvalidEpisode(f"episode {parent.id} has no tool {asked.tool_name}")
         spec = child_spec(parent, call, asked, tool.podium)
-        await self.models.find(spec.model)
         toolset = await self.offers.of(spec)
+        await self.models.find(spec.model or toolset.model)
         # No running limit: it counts, but a caller that waits must not be rejected its child.
         stored = await self.store.insert(admit(call.episode_id, spec, toolset, parent.identity))
         return episode_input(stored.new)

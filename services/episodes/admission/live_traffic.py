@@ -15,6 +15,7 @@ from episodes.errors import TRANSIENT
 from episodes.evaluations.models import Item, LiveEvaluation, Shadow
 from episodes.evaluations.sequential import ArmScores, SequentialResult, compare
 from episodes.evaluations.store_live import LiveStore
+from episodes.execution.promoted_models import is_users
 from episodes.store import EpisodeStore
 from podium.episodes.v1 import check_pb2, episode_pb2
 from podium.episodes.v1 import evaluation_service_pb2 as pb
@@ -27,8 +28,6 @@ log = logging.getLogger(__name__)
 # How long a stopped evaluation may still be known, and the tenants of which it is.
 KNOWN_S, TENANTS_MAX = 1.0, 10_000
 POLL_INTERVAL_S = 1.0
-# An episode of these is no user's.
-MADE_LABELS = ("evaluation", "run")
 UNKNOWN = ArmScores(0, 0.0)
 
 
@@ -63,12 +62,6 @@ class LiveTraffic:
 
     async def record(self, assignment: Assignment) -> None:
         await self._store.assign(assignment.live, assignment.item, assignment.trials)
-
-
-def is_users(spec: episode_pb2.EpisodeSpec) -> bool:
-    """Returns whether an episode is as users get it: with the default model, and by itself."""
-    made = any(name in spec.labels for name in MADE_LABELS)
-    return not (made or spec.model or spec.replay_of or spec.group.size > 1)
 
 
 def assigned(
@@ -133,8 +126,8 @@ class LiveEvaluations:
         spec = shadow_spec(live, evaluation, shadow)
         with acting_as(identity):
             try:
-                await self.models.find(spec.model)
                 toolset = await self.offers.of(spec)
+                await self.models.find(spec.model or toolset.model)
                 new = admit(shadow.episode_id, spec, toolset, identity)
                 await self.store.insert(new, queued=True)
             except TRANSIENT:

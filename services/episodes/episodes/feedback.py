@@ -4,6 +4,7 @@ from functools import partial
 from episodes.episodes.convert import feedback_to_proto
 from episodes.episodes.store_feedback import FeedbackStore
 from episodes.errors import EpisodeNotFinished, FeedbackConflict, InvalidFeedback, TooMuchFeedback
+from episodes.execution.promoted_models import observe_feedback
 from episodes.models import Feedback, OutboxRecord, StoredEpisode
 from episodes.publication.records import feedback_record
 
@@ -26,7 +27,15 @@ class FeedbackGiving:
             raise TooMuchFeedback(episode_id, FEEDBACK_MAX)
         if not stored.is_same_as(feedback):
             raise FeedbackConflict(episode_id, feedback.id)
+        await self._observe(episode, stored)
         return stored
+
+    async def _observe(self, episode: StoredEpisode, stored: Feedback) -> None:
+        if stored.score is None:
+            return
+        scored = [each.id for each in await self.of(episode) if each.score is not None]
+        if scored[:1] == [stored.id]:
+            observe_feedback(episode.new, stored.score)
 
     async def of(self, episode: StoredEpisode) -> Sequence[Feedback]:
         """Returns the feedback on an episode, oldest first."""

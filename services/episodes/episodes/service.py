@@ -138,8 +138,9 @@ class Episodes:
     async def prompt_tokens(self, spec: episode_pb2.EpisodeSpec) -> int:
         identity = current_identity()
         await self.checks.run(identity.tenant, partial(check_spec, spec))
-        model = await self.models.find(spec.model)
         toolset = await self.offers.of(spec)
+        spec.model = spec.model or toolset.model
+        model = await self.models.find(spec.model)
         admitted = partial(admit, "", spec, toolset, identity)
         new = await self.checks.run(identity.tenant, admitted)
         stored = StoredEpisode(new, datetime.now(UTC), EpisodeState.PENDING, Progress())
@@ -256,8 +257,8 @@ class Episodes:
         if assignment is not None:
             effective.MergeFrom(assignment.spec)
             assigned = assignment.spec.SerializeToString(deterministic=True)
-        await self.models.find(effective.model)
         toolset = await self.offers.of(effective)
+        await self.models.find(effective.model or toolset.model)
         await self._find_judging_tools(effective)
         identity = current_identity()
         admitted = partial(admit, episode_id, spec, toolset, identity, assigned)

@@ -13,6 +13,7 @@ from episodes.clients import Adapters
 from episodes.errors import EpisodeNotFound
 from episodes.execution.children import CutOffChildren
 from episodes.execution.outcomes import EpisodeResult, Finished
+from episodes.execution.promoted_models import observe_end
 from episodes.execution.verify import answer_of, tools_of_check, unjudged, without_answer
 from episodes.keys import StepKind, budget_id, effect_place, verifier_session
 from episodes.models import Ending, Progress, StopReason
@@ -204,6 +205,7 @@ class EpisodeFinisher:
         records = [record]
         if place.size == 1:
             records.append(closing_record(record, [(episode.id, record.digest)]))
+        outcome = trial_outcome(trajectory)
         async with self.settlements.taken(episode.id) as costs:
             # Watchers that see the end see the costs.
             members = await self.outbox.finish(
@@ -213,9 +215,10 @@ class EpisodeFinisher:
                 progress,
                 records,
                 costs=costs,
-                outcome=trial_outcome(trajectory),
+                outcome=outcome,
                 facts=facts_of(log, ending, trajectory),
             )
+        observe_end(episode.stored.new, episode.toolset, outcome)
         if len(members) == place.size:
             pairs = [(member.episode_id, member.digest) for member in members]
             await self.outbox.add(closing_record(record, pairs))

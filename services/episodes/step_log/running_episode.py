@@ -106,8 +106,6 @@ class RunningEpisodes:
 def _parse(stored: StoredEpisode) -> RunningEpisode:
     spec = episode_pb2.EpisodeSpec.FromString(stored.new.spec)
     spec.MergeFromString(stored.new.assigned)
-    return RunningEpisode(
-        stored,
-        spec,
-        toolset_pb2.Toolset.FromString(stored.new.toolset),
-    )
+    toolset = toolset_pb2.Toolset.FromString(stored.new.toolset)
+    spec.model = spec.model or toolset.model
+    return RunningEpisode(stored, spec, toolset)

@@ -54,6 +54,7 @@ RESOURCES = {
     # A binding is what was asked; the answer shows it.
     f"{POLICIES}/BindPolicy": Resource("policy"),
     f"{POLICIES}/UnbindPolicy": Resource("policy"),
+    f"{POLICIES}/RecordLearningStep": Resource("step.policy", POLICIES, "GetPolicy", "name"),
     f"{BUDGETS}/CreateBudget": Resource("budget.id", BUDGETS, "GetBudget", "id"),
     f"{BUDGETS}/UpdateBudget": Resource("id", BUDGETS, "GetBudget", "id"),
     f"{BUDGETS}/CloseBudget": Resource("id", BUDGETS, "GetBudget", "id"),

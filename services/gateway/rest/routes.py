@@ -100,6 +100,8 @@ ROUTES = (
     Route("GET", "/v1/policy-bindings", POLICIES, "ListPolicyBindings"),
     Route("POST", "/v1/policies/{policy}/bind", POLICIES, "BindPolicy"),
     Route("POST", "/v1/policies/{policy}/unbind", POLICIES, "UnbindPolicy"),
+    Route("POST", "/v1/learning-steps", POLICIES, "RecordLearningStep"),
+    Route("GET", "/v1/learning-steps", POLICIES, "ListLearningSteps"),
     Route("GET", "/v1/policies/{name}", POLICIES, "GetPolicy"),
     Route("DELETE", "/v1/policies/{name}", POLICIES, "DeletePolicy"),
     Route("POST", "/v1/policies/{name}/activate", POLICIES, "ActivatePolicy"),

@@ -40,7 +40,7 @@ class AdmissionRules:
     """Share of the replicas that must serve an adapter at first; a call may meet one without."""
     tolerance_nats: float = 0.08
     kept: int = 6
-    """Newest versions that stay loaded, besides those the aliases mean or meant before."""
+    """Newest versions that stay loaded, besides those that aliases and pins mean."""
     retire_after_s: float = 600.0
     """How long an unused version stays loaded, so that calls that began with it can end."""
 
@@ -86,7 +86,7 @@ class VersionAdmission:
 
     def _wanted(self) -> list[str]:
         names = self._files.by_age()
-        meant = {name for alias in Alias for name in self._aliases.history(alias)[-2:]}
+        meant = self._aliases.meant
         newest = set(names[-self._rules.kept :])
         busy = {name for name, calls in self._in_use.items() if calls}
         return [name for name in names if name in meant | newest | busy]

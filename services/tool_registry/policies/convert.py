@@ -10,6 +10,8 @@ from tool_registry.errors import InvalidPolicy
 from tool_registry.models import (
     Activation,
     Binding,
+    LearningStage,
+    LearningStep,
     PolicySpec,
     PolicyVersion,
     Preferences,
@@ -30,6 +32,10 @@ RULE_TO_WIRE = {
     for rule in UnknownPriceRule
 }
 RULE_FROM_WIRE = {number: rule for rule, number in RULE_TO_WIRE.items()}
+STAGE_TO_WIRE = {
+    stage: policy_pb2.LearningStage.Value(f"LEARNING_STAGE_{stage.name}") for stage in LearningStage
+}
+STAGE_FROM_WIRE = {number: stage for stage, number in STAGE_TO_WIRE.items()}
 PRESET_NAMES = {
     policy_pb2.POLICY_PRESET_ACCURACY_FIRST: "accuracy-first",
     policy_pb2.POLICY_PRESET_COST_FIRST: "cost-first",
@@ -103,7 +109,35 @@ def policy_to_proto(policy: PolicyVersion) -> policy_pb2.Policy:
         created_by="" if policy.spec.name == PLATFORM_FLOOR else policy.created_by,
         active=policy.active,
         content_digest=policy.digest,
+        model=policy.model,
     )
+
+
+def learning_step_from_proto(step: policy_pb2.LearningStep, created_by: str) -> LearningStep:
+    return LearningStep(
+        policy=step.policy,
+        cycle=step.cycle,
+        stage=STAGE_FROM_WIRE[step.stage],
+        model=step.model,
+        summary=step.summary,
+        facts=dict(step.facts),
+        created_by=created_by,
+    )
+
+
+def learning_step_to_proto(step: LearningStep) -> policy_pb2.LearningStep:
+    message = policy_pb2.LearningStep(
+        policy=step.policy,
+        cycle=step.cycle,
+        stage=STAGE_TO_WIRE[step.stage],
+        model=step.model,
+        summary=step.summary,
+        facts=step.facts,
+        created_by=step.created_by,
+    )
+    if step.create_time is not None:
+        message.create_time.CopyFrom(timestamp_to_proto(step.create_time))
+    return message
 
 
 def activation_to_proto(activation: Activation) -> policy_service_pb2.PolicyActivation:

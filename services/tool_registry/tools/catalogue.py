@@ -22,6 +22,7 @@ from tool_registry.policies.floors import FLOOR, PLATFORM_FLOOR
 from tool_registry.policies.presets import DEFAULT_POLICY
 from tool_registry.policies.store import PolicyStore
 from tool_registry.policies.store_bindings import BindingStore
+from tool_registry.policies.store_learning import LearningStore
 from tool_registry.tools.operator_resources import NO_RESOURCES, OperatorResources, WithTerms
 from tool_registry.tools.store import ChangedVersion, ToolStore
 
@@ -105,6 +106,8 @@ class Catalogue:
     # By effective time.
     activations: tuple[Activation, ...]
     bindings: tuple[Binding, ...]
+    served: Mapping[str, str]
+    """Promoted models by policy."""
 
     def policy(self, name: str, version: int, now: datetime) -> PolicyVersion:
         """One version; 0 is the newest, the empty name the default. Raises PolicyNotFound."""
@@ -112,7 +115,8 @@ class Catalogue:
         name, version = (name, version) if name else active
         for policy in reversed(self.policies):
             if policy.spec.name == name and version in (0, policy.version):
-                return replace(policy, active=(name, policy.version) == active)
+                is_active = (name, policy.version) == active
+                return replace(policy, active=is_active, model=self.served.get(name, ""))
         raise PolicyNotFound(name, version)
 
     def floors(self, principals: Set[str]) -> tuple[Floor, ...]:
@@ -161,6 +165,8 @@ class Catalogues:
         tools: ToolStore,
         policies: PolicyStore,
         bindings: BindingStore,
+        learning: LearningStore,
+        *,
         presets: list[PolicySpec],
         with_terms: WithTerms,
     ) -> None:
@@ -168,6 +174,7 @@ class Catalogues:
         self._tools = tools
         self._policies = policies
         self._bindings = bindings
+        self._learning = learning
         self._presets = [
             PolicyVersion(1, spec, "preset", PRESET_TIME, "podium") for spec in presets
         ]
@@ -187,7 +194,8 @@ class Catalogues:
             policies = (*self._presets, *await self._policies.of_tenant(tenant))
             activations = tuple(await self._policies.activations(tenant))
             bindings = tuple(await self._bindings.of_tenant(tenant))
-            catalogue = Catalogue(version, tools, policies, activations, bindings)
+            served = await self._learning.served(tenant)
+            catalogue = Catalogue(version, tools, policies, activations, bindings, served)
         self._catalogues[tenant] = catalogue
         return catalogue
 

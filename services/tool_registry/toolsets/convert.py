@@ -66,6 +66,7 @@ class ToolsetWriter:
             self_approval=policy.self_approval,
             parallel_calls=policy.parallel_calls,
             explore=policy.explore if policy.training_consent else 0.0,
+            model=toolset.policy.model,
         )
         if toolset.finder:
             message.tools.append(FIND_TOOLS_DEFINITION)

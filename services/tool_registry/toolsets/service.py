@@ -51,7 +51,7 @@ class Toolsets:
 
     async def of(self, tenant: str, policy: PolicyVersion, sources: Sources) -> Toolset:
         # A version of a policy is immutable; one that is only tried has no digest.
-        key = (tenant, policy.spec.name, policy.version, policy.digest)
+        key = (tenant, policy.spec.name, policy.version, policy.digest, policy.model)
         async with self._resolving.setdefault(key, asyncio.Lock()):
             kept = self._kept.get(key) if policy.digest else None
             if kept is None or kept.sources != sources:

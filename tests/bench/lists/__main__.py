@@ -37,8 +37,8 @@ EPISODES = """
         jsonb_build_object('batch', CASE WHEN n % 5000 = 0 THEN 'rare'
             WHEN n % 50 = 0 THEN 'common' ELSE 'other' END),
         'g' || n, 1, 0, '', 10, 60, now() - n * (interval '90 days' / :count),
-        CASE WHEN n % 10 = 0 THEN 'failed' ELSE 'answered' END, 3, 2, (n::bigint * 7919 % 100000) / 1e6,
-        'USD', now()
+        CASE WHEN n % 10 = 0 THEN 'failed' ELSE 'answered' END, 3, 2,
+        (n::bigint * 7919 % 100000) / 1e6, 'USD', now()
     FROM generate_series(1, :count) n
 """
 FACTS = """

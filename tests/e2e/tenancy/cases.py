@@ -157,6 +157,18 @@ RPCS: dict[str, Case] = {
     "PolicyService/ListPolicies": (OWN, {}),
     "PolicyService/ListActivations": (OWN, {}),
     "PolicyService/ListPolicyBindings": (OWN, {}),
+    "PolicyService/RecordLearningStep": (
+        REJECTED,
+        {
+            "step": {
+                "policy": "$policy",
+                "cycle": "$unknown",
+                "stage": "LEARNING_STAGE_PROMOTED",
+                "model": "rule/worth",
+            }
+        },
+    ),
+    "PolicyService/ListLearningSteps": (OWN, {"policy": "$policy"}),
     "BudgetService/GetBudget": (REJECTED, {"id": "$budget"}),
     "BudgetService/UpdateBudget": (
         REJECTED,

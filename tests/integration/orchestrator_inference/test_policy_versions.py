@@ -298,6 +298,22 @@ async def test_an_old_unused_version_is_unloaded(
         assert all(GOOD not in server.loaded for server in servers)
 
 
+async def test_a_version_that_a_policy_pins_stays_loaded_however_old(
+    published: Path, servers: list[VllmServer], tmp_path: Path
+) -> None:
+    root = copied(published, tmp_path, GOOD)
+    Aliases(root).pin("acme", "users", [GOOD])
+    async with serving(root, servers, kept=1, retire_after_s=0) as side:
+        for number in (3, 4, 5):
+            publish_adapter(root, number)
+            await side.admission.reconcile()
+        await side.admission.reconcile()
+        assert GOOD in side.admission.admitted
+        Aliases(root).pin("acme", "users", ["policy-demo-v5"])
+        await side.admission.reconcile()
+        assert GOOD not in side.admission.admitted
+
+
 def make_request(model: str = "") -> pb.NextActionRequest:
     return pb.NextActionRequest(key="e/1/model/0", model=model, task="How much is 6 times 7?")
 

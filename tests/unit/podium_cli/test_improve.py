@@ -77,7 +77,7 @@ class Empty(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(b"{}")
 
-    do_POST = do_GET
+    do_POST = do_GET  # noqa: N815 the name that http.server calls
 
     def log_message(self, *_: object) -> None:
         """Nothing."""
@@ -269,7 +269,7 @@ async def played(output: Path, uses_each: int) -> Played:
     gateway, pace = cast(Any, None), Pace(groups=GROUPS, size=2, at_once=1, ahead=0)
     offer = Offer(tools={}, tools_max=0)
     limits = RolloutLimits(temperature=1.3)
-    rounds = Played(gateway, gateway, config, offer, limits, pace, Output(True))
+    rounds = Played(gateway, config, offer, limits, pace, Output(True))
     rounds.trainer, rounds.uses_each = Trainer(), uses_each
     try:
         await rounds.play(make_tasks(2), cast(Any, rounds.trainer))

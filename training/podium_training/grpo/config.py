@@ -49,6 +49,13 @@ class StreamConfig(KafkaSettings):
     )
 
 
+class SourceConfig(Section):
+    """The episodes that a run reads, of all that the topic holds."""
+
+    tenant: str = Field(description="of this tenant alone")
+    policy: str = Field(description="under this policy alone")
+
+
 class GroupConfig(Section):
     """The groups that are trained on."""
 
@@ -146,6 +153,9 @@ class RunConfig(Section):
     device: DeviceName = Field("auto", description="auto: a GPU where torch sees one")
     precision: PrecisionName = Field("float32", description="of the passes; weights are float32")
     stream: StreamConfig
+    source: SourceConfig | None = Field(
+        None, description="whose episodes are learnt from; unset: those of all who consent"
+    )
     groups: GroupConfig = GroupConfig()
     step: StepConfig = StepConfig()
     lora: LoraConfig | None = None

@@ -197,6 +197,7 @@ def make_trainer(
         aside=RejectedRecords(config.output, config.stream.topic),
         processes=processes,
         publish_every=config.publish.every if config.publish else 1,
+        source=config.source,
         awaited=AwaitedFeedback() if groups.outcome == "feedback" else None,
     )
 

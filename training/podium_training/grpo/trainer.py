@@ -13,6 +13,7 @@ from podium.episodes.v1 import feedback_pb2
 from podium.episodes.v1 import trajectory_pb2 as pb
 from podium_kit.stream import BrokerUnavailable
 from podium_training.grpo.checkpoints import Checkpoint, save
+from podium_training.grpo.config import SourceConfig
 from podium_training.grpo.data.convert import episode_from_proto
 from podium_training.grpo.data.dead_letters import RejectedRecords
 from podium_training.grpo.data.envelopes import open_record
@@ -71,6 +72,8 @@ class Trainer:
     publish: Publish | None = None
     publish_every: int = 1
     """Checkpoints between two versions; the last step is always one."""
+    source: SourceConfig | None = None
+    """Whose episodes are read; None: those of all."""
     awaited: AwaitedFeedback | None = None
     """Where feedback is the outcome; None: checks are."""
     step: int = 0
@@ -135,6 +138,8 @@ class Trainer:
             # Its tenant is not known for sure, so its group stays open until that is closed.
             self._reject(rejection, record)
             return None
+        if self._is_foreign(message):
+            return None
         if message.HasField("trajectory"):
             return self._take_trajectory(message.trajectory, record)
         if message.HasField("group_closed"):
@@ -145,6 +150,15 @@ class Trainer:
         found = message.reference
         self._reject(Rejected(Reason.TOO_LONG, f"{found.size_bytes} bytes"), record)
         return self.assembler.mark_missing(found.episode_id, _group_of(found), SIZE_UNKNOWN)
+
+    def _is_foreign(self, message: pb.TrajectoryRecord) -> bool:
+        """Returns whether a record is of episodes that the run does not learn from."""
+        if self.source is None:
+            return False
+        found = message.trajectory
+        if not message.HasField("trajectory"):
+            return message.HasField("reference") and message.reference.tenant != self.source.tenant
+        return (found.tenant, found.policy_name) != (self.source.tenant, self.source.policy)
 
     def _take_trajectory(self, found: pb.Trajectory, record: LogRecord) -> Group | None:
         if self.awaited is None:

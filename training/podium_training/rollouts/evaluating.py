@@ -14,7 +14,8 @@ def evaluated(found: trajectory_pb2.Trajectory) -> Evaluated | None:
     own = optional_money_from_proto(found.features.orchestrator_cost)
     calls = [call for turn in found.turns for call in turn.tool_invocations]
     return Evaluated(
-        task_id=found.task_id,
+        # A user's episode is of no task that others have.
+        task_id=found.task_id or found.episode_id,
         seed=found.sample_index,
         score=found.outcomes[0].score if found.outcomes else None,
         cost=_cost(found),

@@ -1,4 +1,5 @@
 import hashlib
+from collections.abc import Iterable
 from pathlib import Path
 
 from podium_kit.client.errors import UnreadableFile, UsageError
@@ -35,6 +36,11 @@ def read_train_tasks(path: Path) -> list[Task]:
             "make some with `podium train tasks --split train`",
         )
     return tasks
+
+
+def write_tasks(path: Path, tasks: Iterable[Task]) -> None:
+    """Raises OSError."""
+    path.write_text("".join(f"{task.to_json()}\n" for task in tasks), encoding="utf-8")
 
 
 def task_digest(path: Path) -> str:

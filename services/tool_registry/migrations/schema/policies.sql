@@ -35,3 +35,20 @@ CREATE TABLE policy_bindings (
     PRIMARY KEY (tenant, principal, policy)
 );
 CREATE INDEX policy_bindings_by_policy ON policy_bindings (tenant, policy);
+
+-- What cycles of learning came to. Of `promoted` and `rolled_back` the newest says which model
+-- answers a policy's episodes that name none.
+CREATE TABLE learning_steps (
+    sequence bigint GENERATED ALWAYS AS IDENTITY UNIQUE,
+    tenant text NOT NULL,
+    policy text NOT NULL,
+    cycle uuid NOT NULL,
+    stage text NOT NULL,
+    model text NOT NULL,
+    summary text NOT NULL,
+    facts jsonb NOT NULL,
+    create_time timestamptz NOT NULL DEFAULT clock_timestamp(),
+    created_by text NOT NULL,
+    PRIMARY KEY (tenant, policy, cycle, stage)
+);
+CREATE INDEX learning_steps_by_policy ON learning_steps (tenant, policy, sequence);

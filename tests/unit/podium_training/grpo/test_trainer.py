@@ -26,6 +26,7 @@ from podium_training.grpo.checkpoints import (
     load,
     save,
 )
+from podium_training.grpo.config import SourceConfig
 from podium_training.grpo.data.dead_letters import RejectedRecords
 from podium_training.grpo.data.envelopes import SCHEMA
 from podium_training.grpo.data.episodes import GroupKey, Limits, Reason
@@ -92,6 +93,30 @@ def test_a_tenant_closes_and_completes_its_own_groups_alone(tmp_path: Path) -> N
     assert list(trainer.assembler.open) == [ACME, GLOBEX]
     trainer.learn([member(ACME, 2)])
     assert [group.key for group in trainer.pending] == [GLOBEX, ACME]
+
+
+def test_a_run_learns_from_its_own_tenant_and_policy_alone(tmp_path: Path) -> None:
+    def played(policy: str, of: GroupKey, number: int) -> LogRecord:
+        found = make_trajectory(
+            f"{policy}-{of.tenant}-{number}",
+            solved=number == 0,
+            tenant=of.tenant,
+            policy_name=policy,
+            group_id=of.id,
+            group_size=2,
+        )
+        return make_record(trajectory=found)
+
+    trainer = make_trainer(tmp_path)
+    trainer.source = SourceConfig(tenant="acme", policy="users")
+    others = [played("users", GLOBEX, 0), played("private", GroupKey("acme", "batch-2"), 0)]
+    large = pb.TrajectoryReference(episode_id="large", tenant="globex", digest="d")
+    record = pb.TrajectoryRecord(reference=large).SerializeToString()
+    reference = LogRecord(0, 0, record, b"batch-1", {"digest": "d", "schema": SCHEMA})
+    trainer.learn([*others, reference, closing(GLOBEX)])
+    assert not trainer.assembler.open and not trainer.rejected
+    trainer.learn([played("users", ACME, 0), played("users", ACME, 1)])
+    assert [group.key for group in trainer.pending] == [ACME]
 
 
 def test_a_damaged_record_leaves_its_group_to_what_closes_it(tmp_path: Path) -> None:

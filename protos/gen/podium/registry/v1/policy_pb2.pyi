@@ -83,6 +83,50 @@ UNKNOWN_PRICE_RULE_ADMIT: UnknownPriceRule.ValueType  # 3
 """The call is made and its cost stays unknown, in suspense."""
 Global___UnknownPriceRule: _TypeAlias = UnknownPriceRule  # noqa: Y015
 
+class _LearningStage:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _LearningStageEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_LearningStage.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    LEARNING_STAGE_UNSPECIFIED: _LearningStage.ValueType  # 0
+    """Rejected."""
+    LEARNING_STAGE_COLLECTED: _LearningStage.ValueType  # 1
+    """Past tasks were split into those to learn from and those to measure on."""
+    LEARNING_STAGE_LEARNT: _LearningStage.ValueType  # 2
+    """A model was learnt."""
+    LEARNING_STAGE_GATED: _LearningStage.ValueType  # 3
+    """The gate compared it with what users get."""
+    LEARNING_STAGE_CANARY: _LearningStage.ValueType  # 4
+    """A canary gives it a share of the policy's episodes."""
+    LEARNING_STAGE_PROMOTED: _LearningStage.ValueType  # 5
+    """From then on it answers the policy's episodes that name no model."""
+    LEARNING_STAGE_KEPT: _LearningStage.ValueType  # 6
+    """The cycle ended, and users get what they got before."""
+    LEARNING_STAGE_ROLLED_BACK: _LearningStage.ValueType  # 7
+    """After a promotion: from then on the model before it answers those episodes again."""
+
+class LearningStage(_LearningStage, metaclass=_LearningStageEnumTypeWrapper):
+    """A stage of a cycle that learns from what a policy's users do."""
+
+LEARNING_STAGE_UNSPECIFIED: LearningStage.ValueType  # 0
+"""Rejected."""
+LEARNING_STAGE_COLLECTED: LearningStage.ValueType  # 1
+"""Past tasks were split into those to learn from and those to measure on."""
+LEARNING_STAGE_LEARNT: LearningStage.ValueType  # 2
+"""A model was learnt."""
+LEARNING_STAGE_GATED: LearningStage.ValueType  # 3
+"""The gate compared it with what users get."""
+LEARNING_STAGE_CANARY: LearningStage.ValueType  # 4
+"""A canary gives it a share of the policy's episodes."""
+LEARNING_STAGE_PROMOTED: LearningStage.ValueType  # 5
+"""From then on it answers the policy's episodes that name no model."""
+LEARNING_STAGE_KEPT: LearningStage.ValueType  # 6
+"""The cycle ended, and users get what they got before."""
+LEARNING_STAGE_ROLLED_BACK: LearningStage.ValueType  # 7
+"""After a promotion: from then on the model before it answers those episodes again."""
+Global___LearningStage: _TypeAlias = LearningStage  # noqa: Y015
+
 @_typing.final
 class PreferenceVector(_message.Message):
     """The preference vector P of the paper (section 3.2). Each weight is in [0, 1]."""
@@ -208,9 +252,14 @@ class LearningSettings(_message.Message):
 
     EXPLORE_FIELD_NUMBER: _builtins.int
     REPLAY_BUDGET_FIELD_NUMBER: _builtins.int
+    PAUSED_FIELD_NUMBER: _builtins.int
     explore: _builtins.float
     """Share of the episodes that name no temperature which is sampled at temperature 1, from 0 to 1:
     a run of GRPO learns from these alone. Which ones follows from their ids. Needs training_consent.
+    """
+    paused: _builtins.bool
+    """True for `podium train production` to stop before its next step, and to end the canary that runs.
+    What it has promoted stays.
     """
     @_builtins.property
     def replay_budget(self) -> _money_pb2.Money:
@@ -223,10 +272,11 @@ class LearningSettings(_message.Message):
         *,
         explore: _builtins.float = ...,
         replay_budget: _money_pb2.Money | None = ...,
+        paused: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["replay_budget", b"replay_budget"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["explore", b"explore", "replay_budget", b"replay_budget"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["explore", b"explore", "paused", b"paused", "replay_budget", b"replay_budget"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -362,6 +412,7 @@ class Policy(_message.Message):
     CREATED_BY_FIELD_NUMBER: _builtins.int
     ACTIVE_FIELD_NUMBER: _builtins.int
     CONTENT_DIGEST_FIELD_NUMBER: _builtins.int
+    MODEL_FIELD_NUMBER: _builtins.int
     version: _builtins.int
     """Counts from 1 for each name."""
     created_by: _builtins.str
@@ -372,6 +423,10 @@ class Policy(_message.Message):
     """True if it is what episodes without a policy name run under."""
     content_digest: _builtins.str
     """Hexadecimal SHA-256 of the canonical spec."""
+    model: _builtins.str
+    """Orchestrator model of its episodes that name none, as RecordLearningStep promoted it last; unset
+    means the platform's default. It is the policy's, whatever the version.
+    """
     @_builtins.property
     def spec(self) -> Global___PolicySpec:
         """The author's spec."""
@@ -389,14 +444,91 @@ class Policy(_message.Message):
         created_by: _builtins.str = ...,
         active: _builtins.bool = ...,
         content_digest: _builtins.str = ...,
+        model: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "spec", b"spec"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["active", b"active", "content_digest", b"content_digest", "create_time", b"create_time", "created_by", b"created_by", "spec", b"spec", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["active", b"active", "content_digest", b"content_digest", "create_time", b"create_time", "created_by", b"created_by", "model", b"model", "spec", b"spec", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Policy: _TypeAlias = Policy  # noqa: Y015
+
+@_typing.final
+class LearningStep(_message.Message):
+    """What a cycle of learning has come to. A stage is recorded once in a cycle, and stays."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    @_typing.final
+    class FactsEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.str
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.str = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    POLICY_FIELD_NUMBER: _builtins.int
+    CYCLE_FIELD_NUMBER: _builtins.int
+    STAGE_FIELD_NUMBER: _builtins.int
+    MODEL_FIELD_NUMBER: _builtins.int
+    SUMMARY_FIELD_NUMBER: _builtins.int
+    FACTS_FIELD_NUMBER: _builtins.int
+    CREATE_TIME_FIELD_NUMBER: _builtins.int
+    CREATED_BY_FIELD_NUMBER: _builtins.int
+    policy: _builtins.str
+    """Name of the policy."""
+    cycle: _builtins.str
+    """UUIDv7 of the cycle, made by the caller."""
+    stage: Global___LearningStage.ValueType
+    """The stage."""
+    model: _builtins.str
+    """The orchestrator model that it is about; unset means none, and of LEARNING_STAGE_ROLLED_BACK the
+    platform's default.
+    """
+    summary: _builtins.str
+    """What came of it, in words."""
+    created_by: _builtins.str
+    """Subject that recorded it. Set by the service."""
+    @_builtins.property
+    def facts(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
+        """Figures and ids by name: what the next stage needs, and what people want to know."""
+
+    @_builtins.property
+    def create_time(self) -> _timestamp_pb2.Timestamp:
+        """Time at which it was recorded. Set by the service."""
+
+    def __init__(
+        self,
+        *,
+        policy: _builtins.str = ...,
+        cycle: _builtins.str = ...,
+        stage: Global___LearningStage.ValueType = ...,
+        model: _builtins.str = ...,
+        summary: _builtins.str = ...,
+        facts: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
+        create_time: _timestamp_pb2.Timestamp | None = ...,
+        created_by: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "created_by", b"created_by", "cycle", b"cycle", "facts", b"facts", "model", b"model", "policy", b"policy", "stage", b"stage", "summary", b"summary"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___LearningStep: _TypeAlias = LearningStep  # noqa: Y015
 
 @_typing.final
 class PolicyBinding(_message.Message):

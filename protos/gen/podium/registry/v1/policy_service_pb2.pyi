@@ -523,6 +523,112 @@ class ListPolicyBindingsResponse(_message.Message):
 Global___ListPolicyBindingsResponse: _TypeAlias = ListPolicyBindingsResponse  # noqa: Y015
 
 @_typing.final
+class RecordLearningStepRequest(_message.Message):
+    """Asks to record a stage."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    STEP_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def step(self) -> _policy_pb2.LearningStep:
+        """The stage. Its policy is the tenant's own."""
+
+    def __init__(
+        self,
+        *,
+        step: _policy_pb2.LearningStep | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["step", b"step"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["step", b"step"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RecordLearningStepRequest: _TypeAlias = RecordLearningStepRequest  # noqa: Y015
+
+@_typing.final
+class RecordLearningStepResponse(_message.Message):
+    """It is recorded."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    STEP_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def step(self) -> _policy_pb2.LearningStep:
+        """The stage, as it was recorded first."""
+
+    def __init__(
+        self,
+        *,
+        step: _policy_pb2.LearningStep | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["step", b"step"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["step", b"step"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RecordLearningStepResponse: _TypeAlias = RecordLearningStepResponse  # noqa: Y015
+
+@_typing.final
+class ListLearningStepsRequest(_message.Message):
+    """Asks for a page of stages."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    POLICY_FIELD_NUMBER: _builtins.int
+    PAGE_SIZE_FIELD_NUMBER: _builtins.int
+    PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    policy: _builtins.str
+    """Name of the policy."""
+    page_size: _builtins.int
+    """At most 500; 0 means 50."""
+    page_token: _builtins.str
+    """Token of the previous page; unset means the first."""
+    def __init__(
+        self,
+        *,
+        policy: _builtins.str = ...,
+        page_size: _builtins.int = ...,
+        page_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["page_size", b"page_size", "page_token", b"page_token", "policy", b"policy"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListLearningStepsRequest: _TypeAlias = ListLearningStepsRequest  # noqa: Y015
+
+@_typing.final
+class ListLearningStepsResponse(_message.Message):
+    """A page of stages."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    STEPS_FIELD_NUMBER: _builtins.int
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    next_page_token: _builtins.str
+    """Unset on the last page."""
+    @_builtins.property
+    def steps(self) -> _containers.RepeatedCompositeFieldContainer[_policy_pb2.LearningStep]:
+        """The stages, newest first."""
+
+    def __init__(
+        self,
+        *,
+        steps: _abc.Iterable[_policy_pb2.LearningStep] | None = ...,
+        next_page_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["next_page_token", b"next_page_token", "steps", b"steps"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListLearningStepsResponse: _TypeAlias = ListLearningStepsResponse  # noqa: Y015
+
+@_typing.final
 class DeletePolicyRequest(_message.Message):
     """Asks to delete a policy."""
 

@@ -80,6 +80,16 @@ class PolicyServiceStub(object):
                 request_serializer=podium_dot_registry_dot_v1_dot_policy__service__pb2.ListPolicyBindingsRequest.SerializeToString,
                 response_deserializer=podium_dot_registry_dot_v1_dot_policy__service__pb2.ListPolicyBindingsResponse.FromString,
                 _registered_method=True)
+        self.RecordLearningStep = channel.unary_unary(
+                '/podium.registry.v1.PolicyService/RecordLearningStep',
+                request_serializer=podium_dot_registry_dot_v1_dot_policy__service__pb2.RecordLearningStepRequest.SerializeToString,
+                response_deserializer=podium_dot_registry_dot_v1_dot_policy__service__pb2.RecordLearningStepResponse.FromString,
+                _registered_method=True)
+        self.ListLearningSteps = channel.unary_unary(
+                '/podium.registry.v1.PolicyService/ListLearningSteps',
+                request_serializer=podium_dot_registry_dot_v1_dot_policy__service__pb2.ListLearningStepsRequest.SerializeToString,
+                response_deserializer=podium_dot_registry_dot_v1_dot_policy__service__pb2.ListLearningStepsResponse.FromString,
+                _registered_method=True)
         self.ExplainToolset = channel.unary_unary(
                 '/podium.registry.v1.PolicyService/ExplainToolset',
                 request_serializer=podium_dot_registry_dot_v1_dot_policy__service__pb2.ExplainToolsetRequest.SerializeToString,
@@ -174,6 +184,22 @@ class PolicyServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def RecordLearningStep(self, request, context):
+        """Records a stage of learning from what a policy's users do. With LEARNING_STAGE_PROMOTED and
+        LEARNING_STAGE_ROLLED_BACK its model answers the policy's episodes from then on, where they name
+        none. A stage that its cycle has already is returned as it was recorded first.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListLearningSteps(self, request, context):
+        """Lists the recorded stages of a policy's cycles, newest first.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def ExplainToolset(self, request, context):
         """Says for every tool why the policy lets it in or keeps it out.
         """
@@ -249,6 +275,16 @@ def add_PolicyServiceServicer_to_server(servicer, server):
                     servicer.ListPolicyBindings,
                     request_deserializer=podium_dot_registry_dot_v1_dot_policy__service__pb2.ListPolicyBindingsRequest.FromString,
                     response_serializer=podium_dot_registry_dot_v1_dot_policy__service__pb2.ListPolicyBindingsResponse.SerializeToString,
+            ),
+            'RecordLearningStep': grpc.unary_unary_rpc_method_handler(
+                    servicer.RecordLearningStep,
+                    request_deserializer=podium_dot_registry_dot_v1_dot_policy__service__pb2.RecordLearningStepRequest.FromString,
+                    response_serializer=podium_dot_registry_dot_v1_dot_policy__service__pb2.RecordLearningStepResponse.SerializeToString,
+            ),
+            'ListLearningSteps': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListLearningSteps,
+                    request_deserializer=podium_dot_registry_dot_v1_dot_policy__service__pb2.ListLearningStepsRequest.FromString,
+                    response_serializer=podium_dot_registry_dot_v1_dot_policy__service__pb2.ListLearningStepsResponse.SerializeToString,
             ),
             'ExplainToolset': grpc.unary_unary_rpc_method_handler(
                     servicer.ExplainToolset,
@@ -515,6 +551,60 @@ class PolicyService(object):
             '/podium.registry.v1.PolicyService/ListPolicyBindings',
             podium_dot_registry_dot_v1_dot_policy__service__pb2.ListPolicyBindingsRequest.SerializeToString,
             podium_dot_registry_dot_v1_dot_policy__service__pb2.ListPolicyBindingsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RecordLearningStep(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/podium.registry.v1.PolicyService/RecordLearningStep',
+            podium_dot_registry_dot_v1_dot_policy__service__pb2.RecordLearningStepRequest.SerializeToString,
+            podium_dot_registry_dot_v1_dot_policy__service__pb2.RecordLearningStepResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListLearningSteps(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/podium.registry.v1.PolicyService/ListLearningSteps',
+            podium_dot_registry_dot_v1_dot_policy__service__pb2.ListLearningStepsRequest.SerializeToString,
+            podium_dot_registry_dot_v1_dot_policy__service__pb2.ListLearningStepsResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -59,6 +59,13 @@ class PolicyServiceStub:
     """Takes a binding back."""
     ListPolicyBindings: _grpc.UnaryUnaryMultiCallable[_policy_service_pb2.ListPolicyBindingsRequest, _policy_service_pb2.ListPolicyBindingsResponse]
     """Lists the tenant's bindings, in the order of whom they bind."""
+    RecordLearningStep: _grpc.UnaryUnaryMultiCallable[_policy_service_pb2.RecordLearningStepRequest, _policy_service_pb2.RecordLearningStepResponse]
+    """Records a stage of learning from what a policy's users do. With LEARNING_STAGE_PROMOTED and
+    LEARNING_STAGE_ROLLED_BACK its model answers the policy's episodes from then on, where they name
+    none. A stage that its cycle has already is returned as it was recorded first.
+    """
+    ListLearningSteps: _grpc.UnaryUnaryMultiCallable[_policy_service_pb2.ListLearningStepsRequest, _policy_service_pb2.ListLearningStepsResponse]
+    """Lists the recorded stages of a policy's cycles, newest first."""
     ExplainToolset: _grpc.UnaryUnaryMultiCallable[_policy_service_pb2.ExplainToolsetRequest, _policy_service_pb2.ExplainToolsetResponse]
     """Says for every tool why the policy lets it in or keeps it out."""
     CheckCalls: _grpc.UnaryUnaryMultiCallable[_policy_service_pb2.CheckCallsRequest, _policy_service_pb2.CheckCallsResponse]
@@ -99,6 +106,13 @@ class PolicyServiceAsyncStub(PolicyServiceStub):
     """Takes a binding back."""
     ListPolicyBindings: _aio.UnaryUnaryMultiCallable[_policy_service_pb2.ListPolicyBindingsRequest, _policy_service_pb2.ListPolicyBindingsResponse]  # type: ignore[assignment]
     """Lists the tenant's bindings, in the order of whom they bind."""
+    RecordLearningStep: _aio.UnaryUnaryMultiCallable[_policy_service_pb2.RecordLearningStepRequest, _policy_service_pb2.RecordLearningStepResponse]  # type: ignore[assignment]
+    """Records a stage of learning from what a policy's users do. With LEARNING_STAGE_PROMOTED and
+    LEARNING_STAGE_ROLLED_BACK its model answers the policy's episodes from then on, where they name
+    none. A stage that its cycle has already is returned as it was recorded first.
+    """
+    ListLearningSteps: _aio.UnaryUnaryMultiCallable[_policy_service_pb2.ListLearningStepsRequest, _policy_service_pb2.ListLearningStepsResponse]  # type: ignore[assignment]
+    """Lists the recorded stages of a policy's cycles, newest first."""
     ExplainToolset: _aio.UnaryUnaryMultiCallable[_policy_service_pb2.ExplainToolsetRequest, _policy_service_pb2.ExplainToolsetResponse]  # type: ignore[assignment]
     """Says for every tool why the policy lets it in or keeps it out."""
     CheckCalls: _aio.UnaryUnaryMultiCallable[_policy_service_pb2.CheckCallsRequest, _policy_service_pb2.CheckCallsResponse]  # type: ignore[assignment]
@@ -190,6 +204,25 @@ class PolicyServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_policy_service_pb2.ListPolicyBindingsResponse, _abc.Awaitable[_policy_service_pb2.ListPolicyBindingsResponse]]:
         """Lists the tenant's bindings, in the order of whom they bind."""
+
+    @_abc_1.abstractmethod
+    def RecordLearningStep(
+        self,
+        request: _policy_service_pb2.RecordLearningStepRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_policy_service_pb2.RecordLearningStepResponse, _abc.Awaitable[_policy_service_pb2.RecordLearningStepResponse]]:
+        """Records a stage of learning from what a policy's users do. With LEARNING_STAGE_PROMOTED and
+        LEARNING_STAGE_ROLLED_BACK its model answers the policy's episodes from then on, where they name
+        none. A stage that its cycle has already is returned as it was recorded first.
+        """
+
+    @_abc_1.abstractmethod
+    def ListLearningSteps(
+        self,
+        request: _policy_service_pb2.ListLearningStepsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_policy_service_pb2.ListLearningStepsResponse, _abc.Awaitable[_policy_service_pb2.ListLearningStepsResponse]]:
+        """Lists the recorded stages of a policy's cycles, newest first."""
 
     @_abc_1.abstractmethod
     def ExplainToolset(

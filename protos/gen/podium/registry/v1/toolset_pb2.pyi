@@ -328,6 +328,7 @@ class Toolset(_message.Message):
     SELF_APPROVAL_FIELD_NUMBER: _builtins.int
     PARALLEL_CALLS_FIELD_NUMBER: _builtins.int
     EXPLORE_FIELD_NUMBER: _builtins.int
+    MODEL_FIELD_NUMBER: _builtins.int
     digest: _builtins.str
     """Hexadecimal SHA-256 over the rest; the episode and its trajectory say the same."""
     policy_name: _builtins.str
@@ -346,6 +347,8 @@ class Toolset(_message.Message):
     """Most independent tool calls in one turn; 0 means that the policy sets no limit."""
     explore: _builtins.float
     """Share of the episodes without a temperature that is sampled at temperature 1."""
+    model: _builtins.str
+    """Orchestrator model of an episode that names none; unset means the platform's default."""
     @_builtins.property
     def tools(self) -> _containers.RepeatedCompositeFieldContainer[Global___ResolvedTool]:
         """The tools, in name order; then find_tools, where it is offered; then those of
@@ -385,10 +388,11 @@ class Toolset(_message.Message):
         self_approval: _builtins.bool = ...,
         parallel_calls: _builtins.int = ...,
         explore: _builtins.float = ...,
+        model: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["approval_timeout", b"approval_timeout", "preferences", b"preferences", "price_ceiling", b"price_ceiling"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["approval_timeout", b"approval_timeout", "budget_ids", b"budget_ids", "digest", b"digest", "explore", b"explore", "instruction", b"instruction", "parallel_calls", b"parallel_calls", "policy_name", b"policy_name", "policy_version", b"policy_version", "preferences", b"preferences", "price_ceiling", b"price_ceiling", "self_approval", b"self_approval", "tools", b"tools", "training_consent", b"training_consent", "unknown_price", b"unknown_price"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["approval_timeout", b"approval_timeout", "budget_ids", b"budget_ids", "digest", b"digest", "explore", b"explore", "instruction", b"instruction", "model", b"model", "parallel_calls", b"parallel_calls", "policy_name", b"policy_name", "policy_version", b"policy_version", "preferences", b"preferences", "price_ceiling", b"price_ceiling", "self_approval", b"self_approval", "tools", b"tools", "training_consent", b"training_consent", "unknown_price", b"unknown_price"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
