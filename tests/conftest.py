@@ -25,7 +25,7 @@ pytest_plugins = [
 ]
 
 # What a run cannot do it says at its end.
-collect_ignore: list[str] = [] if machine.available() else ["browser/test_console.py"]
+collect_ignore: list[str] = [] if machine.available() else machine.TESTS
 if not typescript_client.available():
     collect_ignore += [
         "e2e/test_typescript_client.py",

@@ -332,6 +332,7 @@ class ToolAccess:
     name: str
     allowed: bool
     reason: str
+    needs_approval: bool = False
 
 
 @dataclass(frozen=True)

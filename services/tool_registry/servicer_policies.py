@@ -163,7 +163,8 @@ class PolicyServicer(PolicyServiceServicer):
         self, request: pb.ExplainToolsetRequest, context: Context
     ) -> pb.ExplainToolsetResponse:
         spec, notices = await self._tried(request)
-        decisions = await self._resolution.explain(request.policy, spec)
+        principals = frozenset(request.principals)
+        decisions = await self._resolution.explain(request.policy, spec, principals)
         return pb.ExplainToolsetResponse(decisions=decisions_to_proto(decisions), notices=notices)
 
     async def DryRunPolicy(

@@ -110,21 +110,22 @@ class Person:
         await self.page.goto(f"{self.console.url}/console{path}")
 
     async def sees(self, text: str) -> None:
-        await self.page.get_by_text(text).first.wait_for(timeout=60_000)
+        await self.page.get_by_text(text).first.wait_for()
 
     async def sees_heading(self, text: str) -> None:
-        await self.page.get_by_role("heading", name=text).first.wait_for(timeout=60_000)
+        await self.page.get_by_role("heading", name=text).first.wait_for()
 
     async def sign_in(self, role: str) -> None:
         await self.open("")
         await self.page.get_by_label("API key").fill(self.console.keys[role])
         await self.page.get_by_role("button", name="Sign in").click()
-        await self.page.get_by_role("navigation").wait_for(timeout=60_000)
+        await self.page.get_by_role("navigation").wait_for()
 
 
 @pytest_asyncio.fixture
 async def person(chromium: "Browser", console: ConsoleUnderTest) -> AsyncIterator[Person]:
     context = await chromium.new_context(viewport={"width": 1280, "height": 820})
+    context.set_default_timeout(60_000)
     page = await context.new_page()
     person = Person(page, console, [])
     page.on(

@@ -2,8 +2,10 @@
 
 import importlib.util
 import shutil
+from pathlib import Path
 
 CHROMIUM = shutil.which("chromium") or ""
+TESTS = [f"browser/{path.name}" for path in Path(__file__).parent.glob("test_*.py")]
 
 
 def available() -> bool:

@@ -16,11 +16,12 @@ SCREENS = {
     "approver": {"Episodes", "Approvals", "Tools", "Policies"},
     "auditor": {"Episodes", "Tools", "Policies", "Spend", "Budgets", "Ledger", "Change log"},
     "tool-owner": {"Episodes", "Tools", "Policies", "Corpora"},
-    "tenant-admin": {"Episodes", "Approvals", "Tools", "Spend", "Ledger", "Change log", "Keys"},
+    "tenant-admin": {"Episodes", "Approvals", "Access", "Spend", "Ledger", "Change log", "Keys"},
 }
 # "" is replaced by the path of an episode.
 SCREEN_PATHS = (
     *("/episodes", "", "/approvals", "/tools", "/tools/calculator", "/policies/careful"),
+    *("/policy-editor?name=careful", "/access"),
     *(
         "/corpora",
         "/evaluations",

@@ -28,6 +28,7 @@ export const NAVIGATION: NavGroup[] = [
     items: [
       { path: "/tools", title: n.tools, operation: "ListToolsRest", key: "t" },
       { path: "/policies", title: n.policies, operation: "ListPoliciesRest", key: "p" },
+      { path: "/access", title: n.access, operation: "ListPolicyBindingsRest" },
       { path: "/corpora", title: n.corpora, operation: "ListCorporaRest" },
       { path: "/evaluations", title: n.evaluations, operation: "ListEvaluationsRest", key: "v" },
     ],

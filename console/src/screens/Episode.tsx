@@ -8,7 +8,8 @@ import { stepsOf, useEpisode, useEvents, type Step } from "../api/followed";
 import { get, write, type Schemas } from "../api/http";
 import { useMay } from "../app/session";
 import { between, duration, exactMoney, money, name, pretty } from "../format";
-import { Badge, Code, CopyButton, Cost, Facts, Meter, Time } from "../ui/parts";
+import { Code, CopyButton, Cost, Facts, Meter, Time } from "../ui/parts";
+import { Decisions } from "../ui/Decisions";
 import { Empty, Failure, Loading, Page } from "../ui/Page";
 import { Table } from "../ui/Table";
 import { words } from "../words/en";
@@ -268,16 +269,7 @@ function Why({ episode }: { episode: Episode }) {
         {({ decisions, notices }) => (
           <>
             {notices.map((each) => <p className="notice" key={each}>{each}</p>)}
-            <Table
-              label={w.offered}
-              rows={decisions}
-              rowKey={(row) => row.name!}
-              columns={[
-                { title: words.tools.title, cell: (row) => <>{row.name}{called.has(row.name!) && " ●"}</> },
-                { title: words.policies.allowed, cell: (row) => <Badge tone={row.allowed ? "good" : "bad"}>{row.allowed ? words.policies.allowed : words.policies.denied}</Badge> },
-                { title: words.policies.rule, cell: (row) => row.reason },
-              ]}
-            />
+            <Decisions label={w.offered} decisions={decisions} marked={called} />
           </>
         )}
       </Loading>

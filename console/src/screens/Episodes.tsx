@@ -7,7 +7,7 @@ import { FILTERS, useEpisodeCounts, useEpisodes, valuesOf, type Episode, type Fi
 import type { Schemas } from "../api/http";
 import { useMay } from "../app/session";
 import { between, duration, name, time } from "../format";
-import { Cost, Time } from "../ui/parts";
+import { Choice, Cost, Time } from "../ui/parts";
 import { Empty, Failure, Page, Skeleton } from "../ui/Page";
 import { words } from "../words/en";
 import { Ending } from "./endings";
@@ -95,23 +95,6 @@ function Filters({ search, change }: FilterProps) {
         )),
       )}
     </div>
-  );
-}
-
-export function Choice({ label, value, options, onChange }: {
-  label: string;
-  value: string;
-  options: Record<string, string>;
-  onChange: (value: string) => void;
-}) {
-  return (
-    <select aria-label={label} value={value} onChange={(event) => onChange(event.target.value)}>
-      {Object.entries(options).map(([key, text]) => (
-        <option key={key} value={key}>
-          {text}
-        </option>
-      ))}
-    </select>
   );
 }
 

@@ -4,11 +4,10 @@ import { lazy, Suspense } from "react";
 
 import { get, type Schemas } from "../api/http";
 import { count, exactMoney } from "../format";
-import { Cost, Facts } from "../ui/parts";
+import { Choice, Cost, Facts } from "../ui/parts";
 import { Empty, Loading, Page, Skeleton } from "../ui/Page";
 import { Table } from "../ui/Table";
 import { words } from "../words/en";
-import { Choice } from "./Episodes";
 
 const w = words.spend;
 const SpendChart = lazy(() => import("./SpendChart"));

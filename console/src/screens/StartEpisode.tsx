@@ -4,9 +4,8 @@ import { useState } from "react";
 import { Button, Form, Label, TextArea, TextField } from "react-aria-components";
 
 import { get, write, type Schemas } from "../api/http";
-import { Popup } from "../ui/parts";
+import { Choice, Popup } from "../ui/parts";
 import { words } from "../words/en";
-import { Choice } from "./Episodes";
 
 const w = words.episodes;
 

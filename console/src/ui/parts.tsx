@@ -116,3 +116,20 @@ export function Meter({ label, posted, held }: MeterProps) {
     </svg>
   );
 }
+
+export function Choice({ label, value, options, onChange }: {
+  label: string;
+  value: string;
+  options: Record<string, string>;
+  onChange: (value: string) => void;
+}) {
+  return (
+    <select aria-label={label} value={value} onChange={(event) => onChange(event.target.value)}>
+      {Object.entries(options).map(([key, text]) => (
+        <option key={key} value={key}>
+          {text}
+        </option>
+      ))}
+    </select>
+  );
+}

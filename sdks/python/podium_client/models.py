@@ -3662,6 +3662,10 @@ class ToolDecision(Model):
     """
     The rule that decided, in words.
     """
+    needs_approval: bool = False
+    """
+    True if calls of an allowed tool wait for a person: all of them, or those of one of its models.
+    """
 
 
 class ToolFacts(Model):
@@ -5155,6 +5159,14 @@ class DryRunPolicyResponse(Model):
     """
     About a policy that the request brings along, as in CreatePolicyResponse.
     """
+    solved_episode_count: int = 0
+    """
+    Episodes that are solved: by their verifiers, or without one by an answer.
+    """
+    affected_solved_episode_count: int = 0
+    """
+    Those among them with at least one rejected call.
+    """
 
 
 class ExplainToolsetResponse(Model):
@@ -6366,6 +6378,10 @@ class ExplainToolsetRequest(Model):
     spec: PolicySpec | None = None
     """
     A spec to try instead, without storing it.
+    """
+    principals: list[str] = []
+    """
+    Explains it for a caller of these principals, as in PolicyBinding, instead of the caller's own: needs tenant:admin. Empty means the caller's own.
     """
 
 

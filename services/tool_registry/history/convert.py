@@ -25,6 +25,8 @@ def dry_run_to_proto(run: DryRun) -> pb.DryRunPolicyResponse:
         cost=_optional_money(run.cost),
         rejected_cost=_optional_money(run.rejected_cost),
         rejected=[_rejected_to_proto(group) for group in run.rejected],
+        solved_episode_count=run.solved_episode_count,
+        affected_solved_episode_count=run.affected_solved_episode_count,
     )
 
 

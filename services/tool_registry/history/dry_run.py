@@ -38,21 +38,31 @@ class DryRun:
     cost: Money | None
     rejected_cost: Money | None
     rejected: tuple[RejectedGroup, ...]
+    solved_episode_count: int
+    affected_solved_episode_count: int
 
 
 def dry_run(episodes: Sequence[PastEpisode], decide: Decide) -> DryRun:
     decided = [(episode.id, call, decide(call)) for episode in episodes for call in episode.calls]
     rejected = [each for each in decided if not each[2].allowed]
+    affected = {episode_id for episode_id, _, _ in rejected}
+    solved = {each.id for each in episodes if _solved(each)}
     return DryRun(
         episode_count=len(episodes),
         call_count=len(decided),
         rejected_call_count=len(rejected),
-        affected_episode_count=len({episode_id for episode_id, _, _ in rejected}),
+        affected_episode_count=len(affected),
         approval_call_count=sum(decision.needs_approval for _, _, decision in decided),
         cost=_sum(call.cost for _, call, _ in decided),
         rejected_cost=_sum(call.cost for _, call, _ in rejected),
         rejected=_groups(rejected),
+        solved_episode_count=len(solved),
+        affected_solved_episode_count=len(solved & affected),
     )
+
+
+def _solved(episode: PastEpisode) -> bool:
+    return episode.answered if episode.solved is None else episode.solved
 
 
 def _groups(rejected: Iterable[tuple[str, PastCall, CallDecision]]) -> tuple[RejectedGroup, ...]:

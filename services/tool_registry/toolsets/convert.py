@@ -111,7 +111,12 @@ def client_tools_from_proto(offered: Iterable[tool_pb2.ClientTool]) -> list[Clie
 
 def decisions_to_proto(decisions: Iterable[ToolAccess]) -> list[toolset_pb2.ToolDecision]:
     return [
-        toolset_pb2.ToolDecision(name=one.name, allowed=one.allowed, reason=one.reason)
+        toolset_pb2.ToolDecision(
+            name=one.name,
+            allowed=one.allowed,
+            reason=one.reason,
+            needs_approval=one.needs_approval,
+        )
         for one in decisions
     ]
 

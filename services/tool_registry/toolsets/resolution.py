@@ -1,11 +1,11 @@
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from functools import partial
 
 from podium_kit.attachments import MediaKind
 from podium_kit.metering import PriceFactors
 from podium_kit.rpc.errors import InvalidArgument
-from podium_kit.rpc.identity import current_identity
+from podium_kit.rpc.identity import Scope, current_identity, require_scope
 from tool_registry.errors import PresetDisabled
 from tool_registry.facts.measurements import Clock, MeasurementBook
 from tool_registry.models import (
@@ -111,10 +111,15 @@ class Resolution:
         policy = self._policy(catalogue, "", None).spec
         return [each for each in found if selects(policy, each.tool.spec)], embeddings_used
 
-    async def explain(self, policy: str, spec: PolicySpec | None) -> tuple[ToolAccess, ...]:
-        """Explains the decision on each tool, under a stored policy or one that is only tried."""
+    async def explain(
+        self, policy: str, spec: PolicySpec | None, principals: Set[str]
+    ) -> tuple[ToolAccess, ...]:
+        """Explains the decision on each tool, under a stored policy or one that is only tried, to
+        the caller, or to one with the principals. Raises ScopeMissing."""
+        if principals:
+            require_scope(Scope.TENANT_ADMIN)
         catalogue, sources = await self._sources()
-        toolset = await self._toolset(catalogue, sources, policy, spec)
+        toolset = await self._toolset(catalogue, sources, policy, spec, principals)
         return self._available(toolset, sources).decisions
 
     async def check(
@@ -170,13 +175,25 @@ class Resolution:
         return without_unavailable(toolset, sources.measured.unavailable, known)
 
     async def _toolset(
-        self, catalogue: Catalogue, sources: Sources, name: str, spec: PolicySpec | None
+        self,
+        catalogue: Catalogue,
+        sources: Sources,
+        name: str,
+        spec: PolicySpec | None,
+        principals: Set[str] = frozenset(),
     ) -> Toolset:
-        policy = self._policy(catalogue, name, spec)
+        policy = self._policy(catalogue, name, spec, principals)
         return await self.toolsets.of(current_identity().tenant, policy, sources)
 
-    def _policy(self, catalogue: Catalogue, name: str, spec: PolicySpec | None) -> PolicyVersion:
-        now, floors = self.clock(), catalogue.floors(current_identity().principals)
+    def _policy(
+        self,
+        catalogue: Catalogue,
+        name: str,
+        spec: PolicySpec | None,
+        principals: Set[str] = frozenset(),
+    ) -> PolicyVersion:
+        now = self.clock()
+        floors = catalogue.floors(principals or current_identity().principals)
         if spec is None:
             return bound(catalogue.policy(name, 0, now), floors)
         if name:

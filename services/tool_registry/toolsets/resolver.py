@@ -67,11 +67,11 @@ def resolve_tool(policy: PolicySpec, tool: ToolVersion, known: Known) -> Resolve
         (choice, rejects(policy, tool.spec, choice, known)) for choice in tool.spec.choices
     ]
     choices = [choice for choice, reason in rejections if not reason]
-    return ResolvedEntry(
-        sources_of(tool, known),
-        _decision(policy, tool.spec, rejections),
-        _view(tool, choices, policy, known) if choices else None,
-    )
+    view = _view(tool, choices, policy, known) if choices else None
+    decision = _decision(policy, tool.spec, rejections)
+    if view is not None:
+        decision = replace(decision, needs_approval=view.needs_approval)
+    return ResolvedEntry(sources_of(tool, known), decision, view)
 
 
 def without_unavailable(toolset: Toolset, unavailable: Collection[str], known: Known) -> Toolset:
@@ -90,7 +90,14 @@ def without_unavailable(toolset: Toolset, unavailable: Collection[str], known: K
         if choices := [choice for choice, cause in pairs if not cause]:
             view = _view(tool.version, choices, toolset.policy.spec, known)
             reasons = "; ".join(f"{choice.alias}: {cause}" for choice, cause in pairs if cause)
-            changed[name] = view, replace(decision, reason=f"{decision.reason}; without {reasons}")
+            changed[name] = (
+                view,
+                replace(
+                    decision,
+                    reason=f"{decision.reason}; without {reasons}",
+                    needs_approval=view.needs_approval,
+                ),
+            )
     if not changed:
         return toolset
     return replace(

@@ -103,6 +103,29 @@ async def test_what_is_shared_does_not_tell_who_made_it(registry: RunningRegistr
     assert (await ada.get("mail")).created_by == "ada"
 
 
+async def test_an_admin_reads_what_another_caller_may_use_and_by_which_rule(
+    registry: RunningRegistry,
+) -> None:
+    ada = await with_mail_and_a_ban(registry)
+    await ada.bind("no-mail", "team:search")
+    explained = {
+        principals: await ada.policies.ExplainToolset(
+            pb.ExplainToolsetRequest(policy="loose", principals=principals)
+        )
+        for principals in ((), ("team:other",), ("team:search", "user:eve"))
+    }
+    decisions = {who: reply.decisions[0] for who, reply in explained.items()}
+    assert decisions[()].allowed and decisions["team:other",].allowed
+    assert decisions["team:search", "user:eve"].reason == (
+        "denied by name mail (policy no-mail, which binds the caller)"
+    )
+    # Who is bound by what is for admins alone.
+    other = developer(registry).policies.ExplainToolset(
+        pb.ExplainToolsetRequest(principals=["team:search"])
+    )
+    assert (await rejected(other)).code() is grpc.StatusCode.PERMISSION_DENIED
+
+
 async def test_a_default_that_is_an_old_floor_stands_on_the_new_one(
     registry: RunningRegistry,
 ) -> None:

@@ -344,6 +344,8 @@ async def test_an_explanation_says_which_calls_wait_for_a_person(ada: Caller) ->
     reasons = {each.name: each.reason for each in explained.decisions}
     assert "waits for a person's approval" in reasons["calculator"]
     assert "approval" not in reasons["answer"]
+    waiting = {each.name for each in explained.decisions if each.needs_approval}
+    assert waiting == {"calculator"}
 
 
 POLICIES = ["", "balanced", "accuracy-first", "loose"]

@@ -188,6 +188,21 @@ def test_rejected_calls_are_counted_priced_and_grouped() -> None:
     assert (group.tool_name, group.call_count, group.cost) == ("web", 2, run.rejected_cost)
 
 
+def test_solved_episodes_that_lose_a_call_are_counted() -> None:
+    web, mail = (call("web"),), (call("mail"),)
+    run = dry_run(
+        [
+            episode("a", calls=web, solved=True),
+            episode("b", calls=web, solved=None, answered=True),
+            episode("c", calls=web, solved=False, answered=True),
+            episode("d", calls=mail, solved=True),
+        ],
+        decide,
+    )
+    assert (run.affected_episode_count, run.solved_episode_count) == (3, 3)
+    assert run.affected_solved_episode_count == 2
+
+
 def test_a_group_counts_its_calls_of_unknown_cost_beside_the_sum_of_the_others() -> None:
     run = dry_run([episode("a", calls=(call("web"), call("web", None)))], decide)
     group = run.rejected[0]

@@ -931,6 +931,8 @@ class DryRunPolicyResponse(_message.Message):
     REJECTED_COST_FIELD_NUMBER: _builtins.int
     REJECTED_FIELD_NUMBER: _builtins.int
     NOTICES_FIELD_NUMBER: _builtins.int
+    SOLVED_EPISODE_COUNT_FIELD_NUMBER: _builtins.int
+    AFFECTED_SOLVED_EPISODE_COUNT_FIELD_NUMBER: _builtins.int
     episode_count: _builtins.int
     """Episodes examined."""
     call_count: _builtins.int
@@ -941,6 +943,10 @@ class DryRunPolicyResponse(_message.Message):
     """Episodes with at least one rejected call."""
     approval_call_count: _builtins.int
     """Calls that would have waited for a person and did not need to."""
+    solved_episode_count: _builtins.int
+    """Episodes that are solved: by their verifiers, or without one by an answer."""
+    affected_solved_episode_count: _builtins.int
+    """Those among them with at least one rejected call."""
     @_builtins.property
     def cost(self) -> _money_pb2.Money:
         """What all the calls cost that are priced."""
@@ -969,10 +975,12 @@ class DryRunPolicyResponse(_message.Message):
         rejected_cost: _money_pb2.Money | None = ...,
         rejected: _abc.Iterable[Global___RejectedCalls] | None = ...,
         notices: _abc.Iterable[_builtins.str] | None = ...,
+        solved_episode_count: _builtins.int = ...,
+        affected_solved_episode_count: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["cost", b"cost", "rejected_cost", b"rejected_cost"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["affected_episode_count", b"affected_episode_count", "approval_call_count", b"approval_call_count", "call_count", b"call_count", "cost", b"cost", "episode_count", b"episode_count", "notices", b"notices", "rejected", b"rejected", "rejected_call_count", b"rejected_call_count", "rejected_cost", b"rejected_cost"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["affected_episode_count", b"affected_episode_count", "affected_solved_episode_count", b"affected_solved_episode_count", "approval_call_count", b"approval_call_count", "call_count", b"call_count", "cost", b"cost", "episode_count", b"episode_count", "notices", b"notices", "rejected", b"rejected", "rejected_call_count", b"rejected_call_count", "rejected_cost", b"rejected_cost", "solved_episode_count", b"solved_episode_count"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1154,21 +1162,29 @@ class ExplainToolsetRequest(_message.Message):
 
     POLICY_FIELD_NUMBER: _builtins.int
     SPEC_FIELD_NUMBER: _builtins.int
+    PRINCIPALS_FIELD_NUMBER: _builtins.int
     policy: _builtins.str
     """Policy name; unset means the active one."""
     @_builtins.property
     def spec(self) -> _policy_pb2.PolicySpec:
         """A spec to try instead, without storing it."""
 
+    @_builtins.property
+    def principals(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Explains it for a caller of these principals, as in PolicyBinding, instead of the caller's own:
+        needs tenant:admin. Empty means the caller's own.
+        """
+
     def __init__(
         self,
         *,
         policy: _builtins.str = ...,
         spec: _policy_pb2.PolicySpec | None = ...,
+        principals: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["spec", b"spec"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["policy", b"policy", "spec", b"spec"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["policy", b"policy", "principals", b"principals", "spec", b"spec"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -287,22 +287,26 @@ class ToolDecision(_message.Message):
     NAME_FIELD_NUMBER: _builtins.int
     ALLOWED_FIELD_NUMBER: _builtins.int
     REASON_FIELD_NUMBER: _builtins.int
+    NEEDS_APPROVAL_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """Tool name."""
     allowed: _builtins.bool
     """True if the episode may use it."""
     reason: _builtins.str
     """The rule that decided, in words."""
+    needs_approval: _builtins.bool
+    """True if calls of an allowed tool wait for a person: all of them, or those of one of its models."""
     def __init__(
         self,
         *,
         name: _builtins.str = ...,
         allowed: _builtins.bool = ...,
         reason: _builtins.str = ...,
+        needs_approval: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["allowed", b"allowed", "name", b"name", "reason", b"reason"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["allowed", b"allowed", "name", b"name", "needs_approval", b"needs_approval", "reason", b"reason"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
