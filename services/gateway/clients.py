@@ -220,7 +220,8 @@ class EpisodesClient:
             return (await answer(self._stub.CountPromptTokens(request))).token_count
 
     async def check_exists(self, episode_id: str) -> None:
-        await self._episode(episode_id)
+        request = episode_service_pb2.GetEpisodeRequest(episode_id=episode_id)
+        await answer(self._stub.GetEpisode(request))
 
     async def watch(
         self, episode_id: str, after_sequence: int = 0
@@ -267,6 +268,7 @@ class EpisodesClient:
         spent: Tally = {}
         made: list[MadeCall] = []
         async for event in self.watch(episode_id):
+            require_content(event)
             found = event_from_proto(event)
             if isinstance(found, Outcome):
                 spent = without(found.tally, before)

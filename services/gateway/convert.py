@@ -186,8 +186,8 @@ def results_to_proto(results: ToolResults) -> episode_service_pb2.AnswerToolCall
     )
 
 
-def require_content(episode: episode_pb2.Episode) -> None:
-    if episode.content_withheld:
+def require_content(message: episode_pb2.Episode | episode_pb2.EpisodeEvent) -> None:
+    if message.content_withheld:
         raise ScopeMissing(current_identity(), [Scope.TRAJECTORIES_READ])
 
 

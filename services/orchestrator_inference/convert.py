@@ -180,6 +180,7 @@ def decision_to_proto(decision: Decision) -> pb.NextActionResponse:
         engine=completion.engine,
         prompt_digest=decision.prompt_digest,
         left_out=decision.left_out,
+        preference_line=decision.preference_line,
     )
 
 

@@ -226,3 +226,5 @@ class Decision:
     prompt_digest: str
     left_out: tuple[str, ...] = ()
     """What of the situation the prompt had no room for, in words."""
+    preference_line: str = ""
+    """The prompt's line on weights, limits and the worth of each way."""

@@ -36,6 +36,7 @@ from orchestrator_inference.prompt.budgets import (
     room_for,
 )
 from orchestrator_inference.prompt.chat import build_chat
+from orchestrator_inference.prompt.parts import preference_line
 from orchestrator_inference.prompt.stateless import build_stateless, build_template
 from orchestrator_inference.prompt.toolset import PromptToolset, PromptToolsets
 from orchestrator_inference.rules import decided_by_rule
@@ -147,6 +148,7 @@ class Orchestrator:
             sku=self.sku(model),
             prompt_digest=model.prompt_digest,
             left_out=left_out,
+            preference_line=preference_line(situation),
         )
 
     async def _count(self, situation: Situation, name: str) -> int:

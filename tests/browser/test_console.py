@@ -21,7 +21,7 @@ SCREENS = {
 # "" is replaced by the path of an episode.
 SCREEN_PATHS = (
     *("/episodes", "", "/approvals", "/tools", "/tools/calculator", "/policies/careful"),
-    *("/policy-editor?name=careful", "/access"),
+    *("/policy-editor?name=careful", "/access", "/tool-import"),
     *(
         "/corpora",
         "/evaluations",

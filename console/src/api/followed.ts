@@ -1,29 +1,29 @@
-import { useQuery } from "@tanstack/react-query";
+import { queryOptions, useQuery } from "@tanstack/react-query";
 import { useEffect, useState } from "react";
 
 import type { Episode } from "./episodes";
 import { follow, type EpisodeEvent } from "./events";
 import { get, type Schemas } from "./http";
 
-export function useEpisode(id: string) {
-  return useQuery({
+export const episodeQuery = (id: string) =>
+  queryOptions({
     queryKey: ["episode", id],
     queryFn: async () => (await get<Schemas["GetEpisodeResponse"]>(`/v1/episodes/${encodeURIComponent(id)}`)).episode!,
     refetchInterval: (query) => (query.state.data?.end_time ? false : 3000),
   });
-}
 
-/** The events of an episode, live until it ends; none where the reader may not see its content. */
+export const useEpisode = (id: string) => useQuery(episodeQuery(id));
+
+/** The events of an episode, live until it ends; without content where the reader may not see that. */
 export function useEvents(episode: Episode | undefined) {
   const [events, setEvents] = useState<EpisodeEvent[]>([]);
   const [connected, setConnected] = useState(true);
   const [error, setError] = useState<Error | null>(null);
   const id = episode?.id;
-  const readable = episode !== undefined && !episode.content_withheld;
   useEffect(() => {
     setEvents([]);
     setError(null);
-    if (!id || !readable) return;
+    if (!id) return;
     const end = new AbortController();
     // Many events at once are one rendering.
     let waiting: EpisodeEvent[] = [];
@@ -40,7 +40,7 @@ export function useEvents(episode: Episode | undefined) {
       end.abort();
       clearInterval(timer);
     };
-  }, [id, readable]);
+  }, [id]);
   return { events, connected, error };
 }
 

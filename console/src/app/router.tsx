@@ -23,10 +23,12 @@ const texts = (search: Record<string, unknown>): Record<string, string> =>
 
 const screens = {
   "/episodes": lazyRouteComponent(() => import("../screens/Episodes")),
+  "/episodes/compare": lazyRouteComponent(() => import("../screens/Compare")),
   "/episodes/$id": lazyRouteComponent(() => import("../screens/Episode")),
   "/approvals": lazyRouteComponent(() => import("../screens/Approvals")),
   "/tools": lazyRouteComponent(() => import("../screens/Tools")),
   "/tools/$name": lazyRouteComponent(() => import("../screens/Tools")),
+  "/tool-import": lazyRouteComponent(() => import("../screens/ToolImport")),
   "/policies": lazyRouteComponent(() => import("../screens/Policies")),
   "/policies/$name": lazyRouteComponent(() => import("../screens/Policies")),
   "/policy-editor": lazyRouteComponent(() => import("../screens/PolicyEditor")),

@@ -82,3 +82,18 @@ export function pretty(text: string): string {
     return text;
   }
 }
+
+/** What a value says, without fields that are unset. */
+export function withoutUnset<T>(value: T): T {
+  if (Array.isArray(value)) return value.map(withoutUnset) as T;
+  if (value === null || typeof value !== "object") return value;
+  const kept = Object.entries(value)
+    .map(([name, each]) => [name, withoutUnset(each)] as const)
+    .filter(([, each]) => !isUnset(each));
+  return Object.fromEntries(kept) as T;
+}
+
+function isUnset(value: unknown): boolean {
+  if (value === undefined || value === null || value === "" || value === false) return true;
+  return typeof value === "object" && Object.keys(value).length === 0;
+}

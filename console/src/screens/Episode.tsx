@@ -9,12 +9,12 @@ import { get, write, type Schemas } from "../api/http";
 import { useMay } from "../app/session";
 import { between, duration, exactMoney, money, name, pretty } from "../format";
 import { Code, CopyButton, Cost, Facts, Meter, Time } from "../ui/parts";
-import { Decisions } from "../ui/Decisions";
 import { Empty, Failure, Loading, Page } from "../ui/Page";
 import { Table } from "../ui/Table";
 import { words } from "../words/en";
 import { Ending } from "./endings";
 import { StartEpisode } from "./StartEpisode";
+import { Why } from "./Why";
 
 const w = words.episode;
 
@@ -56,7 +56,7 @@ function Shown({ episode }: { episode: Episode }) {
             <Tab id="raw">{w.raw}</Tab>
           </TabList>
           <TabPanel id="result">{step ? <StepDetail step={step} /> : <Result episode={episode} hasSteps={steps.length > 0} />}</TabPanel>
-          <TabPanel id="why"><Why episode={episode} /></TabPanel>
+          <TabPanel id="why"><Why episode={episode} steps={steps} chosen={step} /></TabPanel>
           <TabPanel id="ledger"><Ledger id={episode.id!} /></TabPanel>
           <TabPanel id="raw"><Code text={JSON.stringify({ episode, events }, null, 2)} label={w.raw} /></TabPanel>
         </Tabs>
@@ -123,7 +123,8 @@ function Actions({ episode }: { episode: Episode }) {
         label={`${w.copyAs} Python`}
         text={`from podium_client import Podium\n\nwith Podium() as podium:\n    episode = podium.episodes.run(${JSON.stringify(spec.task ?? "")}${spec.policy ? `, policy=${JSON.stringify(spec.policy)}` : ""})\n    print(episode.answer)\n`}
       />
-      {again && <StartEpisode from={spec} onClose={() => setAgain(false)} />}
+      <Link to="/episodes/compare" search={{ ids: episode.id! }} className="button">{words.compare.title}</Link>
+      {again && <StartEpisode again={episode} onClose={() => setAgain(false)} />}
       {cancel.error && <p className="error" role="alert">{cancel.error.message}</p>}
     </>
   );
@@ -252,27 +253,6 @@ function StepDetail({ step }: { step: Step }) {
       {returned?.child && (
         <Link to="/episodes/$id" params={{ id: returned.child.episode_id! }}>{returned.child.episode_id}</Link>
       )}
-    </>
-  );
-}
-
-function Why({ episode }: { episode: Episode }) {
-  const explained = useQuery({
-    queryKey: ["explain", episode.policy_name],
-    queryFn: () => write<Schemas["ExplainToolsetResponse"]>("POST", "/v1/policies/explain", { policy: episode.policy_name }),
-  });
-  const called = new Set(episode.called_tools ?? []);
-  return (
-    <>
-      <p className="muted small">{w.why_}</p>
-      <Loading query={explained}>
-        {({ decisions, notices }) => (
-          <>
-            {notices.map((each) => <p className="notice" key={each}>{each}</p>)}
-            <Decisions label={w.offered} decisions={decisions} marked={called} />
-          </>
-        )}
-      </Loading>
     </>
   );
 }

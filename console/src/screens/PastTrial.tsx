@@ -15,9 +15,9 @@ const DAYS: Record<string, number> = { day: 1, week: 7, month: 30 };
 export function PastTrial({ tried }: { tried: string }) {
   const [range, setRange] = useState("week");
   const run = useMutation({
-    mutationFn: () =>
+    mutationFn: (spec: string) =>
       write<Schemas["DryRunPolicyResponse"]>("POST", "/v1/policies/dry-run", {
-        spec: JSON.parse(tried),
+        spec: JSON.parse(spec),
         past: { start_time: new Date(Date.now() - DAYS[range]! * 86_400_000).toISOString(), limit: 500 },
       }),
   });
@@ -26,9 +26,10 @@ export function PastTrial({ tried }: { tried: string }) {
       <p className="muted small">{w.pastHint}</p>
       <div className="actions">
         <Choice label={w.since} value={range} options={w.ranges} onChange={setRange} />
-        <Button onPress={() => run.mutate()} isDisabled={run.isPending}>{w.tryIt}</Button>
+        <Button onPress={() => run.mutate(tried)} isDisabled={run.isPending}>{w.tryIt}</Button>
       </div>
       {run.error && <p className="error" role="alert">{run.error.message}</p>}
+      {run.data && run.variables !== tried && <p className="notice">{w.trialStale}</p>}
       {run.data && <Outcome run={run.data} />}
     </>
   );

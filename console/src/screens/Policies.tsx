@@ -8,7 +8,7 @@ import { useMay } from "../app/session";
 import { Decisions } from "../ui/Decisions";
 import { Badge, Choice, Code, Popup, Time } from "../ui/parts";
 import { Empty, Failure, Loading, Page, Skeleton } from "../ui/Page";
-import { Table } from "../ui/Table";
+import { Table, type Column } from "../ui/Table";
 import { words } from "../words/en";
 import { usePolicies } from "./PolicyEditor";
 import { specText } from "./policySpec";
@@ -17,6 +17,13 @@ const w = words.policies;
 const Diff = lazy(() => import("../ui/Diff"));
 
 type Policy = Schemas["Policy"];
+
+const WIDE: Column<Policy>[] = [
+  { title: w.weights.outcome, numeric: true, minor: true, cell: (row) => row.spec!.preferences?.outcome ?? "–" },
+  { title: w.weights.compute, numeric: true, minor: true, cell: (row) => row.spec!.preferences?.compute ?? "–" },
+  { title: w.weights.latency, numeric: true, minor: true, cell: (row) => row.spec!.preferences?.latency ?? "–" },
+  { title: w.columns.since, minor: true, cell: (row) => <Time value={row.create_time} /> },
+];
 
 export default function Policies() {
   const { name: chosen } = useParams({ strict: false }) as { name?: string };
@@ -39,10 +46,7 @@ export default function Policies() {
                   { title: w.columns.name, cell: (row) => row.spec!.name },
                   { title: w.columns.version, numeric: true, cell: (row) => row.version },
                   { title: w.columns.state, cell: (row) => (row.active ? <Badge tone="good">{w.active}</Badge> : "–") },
-                  { title: w.weights.outcome, numeric: true, minor: true, cell: (row) => row.spec!.preferences?.outcome ?? "–" },
-                  { title: w.weights.compute, numeric: true, minor: true, cell: (row) => row.spec!.preferences?.compute ?? "–" },
-                  { title: w.weights.latency, numeric: true, minor: true, cell: (row) => row.spec!.preferences?.latency ?? "–" },
-                  { title: w.columns.since, minor: true, cell: (row) => <Time value={row.create_time} /> },
+                  ...(chosen ? [] : WIDE),
                 ]}
               />
             )}

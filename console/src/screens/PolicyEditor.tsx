@@ -5,12 +5,13 @@ import { Button, Form, Tab, TabList, TabPanel, Tabs } from "react-aria-component
 
 import { get, write, type Schemas } from "../api/http";
 import { useMay } from "../app/session";
+import { withoutUnset } from "../format";
 import { Decisions, sameVerdict } from "../ui/Decisions";
 import { Empty, Failure, Loading, Page, Skeleton } from "../ui/Page";
 import { words } from "../words/en";
 import { PastTrial } from "./PastTrial";
 import { PolicyFields } from "./PolicyFields";
-import { withoutUnset, type PolicySpec } from "./policySpec";
+import type { PolicySpec } from "./policySpec";
 
 const w = words.policies;
 const SETTLED_MS = 300;
@@ -46,7 +47,8 @@ function Editor({ from, policies }: { from: PolicySpec | undefined; policies: Po
     withoutUnset(from ?? { name: "", preset: "POLICY_PRESET_BALANCED" }),
   );
   // A policy is explained before it has a name.
-  const tried = useSettled(JSON.stringify({ ...spec, name: spec.name || "draft" }));
+  const written = JSON.stringify({ ...spec, name: spec.name || "draft" });
+  const settled = useSettled(written);
   const create = useMutation({
     mutationFn: () => write<Schemas["CreatePolicyResponse"]>("POST", "/v1/policies", { spec }),
     onSuccess: async ({ policy }) => {
@@ -80,8 +82,8 @@ function Editor({ from, policies }: { from: PolicySpec | undefined; policies: Po
           <Tab id="tools">{w.tools}</Tab>
           <Tab id="past">{w.past}</Tab>
         </TabList>
-        <TabPanel id="tools"><Explained tried={tried} before={from?.name ?? ""} /></TabPanel>
-        <TabPanel id="past"><PastTrial tried={tried} /></TabPanel>
+        <TabPanel id="tools"><Explained tried={settled} before={from?.name ?? ""} /></TabPanel>
+        <TabPanel id="past"><PastTrial tried={written} /></TabPanel>
       </Tabs>
     </div>
   );

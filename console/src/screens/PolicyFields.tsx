@@ -1,9 +1,10 @@
 import { useState, type ReactNode } from "react";
 import { Checkbox, Input, Label, Text, TextArea, TextField } from "react-aria-components";
 
+import { withoutUnset } from "../format";
 import { Choice } from "../ui/parts";
 import { words } from "../words/en";
-import { listOf, selectorOf, selectorText, specText, withoutUnset, type PolicySpec } from "./policySpec";
+import { listOf, selectorOf, selectorText, specText, type PolicySpec } from "./policySpec";
 
 const w = words.policies;
 const WEIGHTS = ["outcome", "compute", "latency"] as const;

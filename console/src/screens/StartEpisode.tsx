@@ -4,6 +4,7 @@ import { useState } from "react";
 import { Button, Form, Label, TextArea, TextField } from "react-aria-components";
 
 import { get, write, type Schemas } from "../api/http";
+import { withoutUnset } from "../format";
 import { Choice, Popup } from "../ui/parts";
 import { words } from "../words/en";
 
@@ -11,15 +12,22 @@ const w = words.episodes;
 
 interface StartProps {
   onClose: () => void;
-  /** The spec of an episode to run again. */
-  from?: Partial<Schemas["EpisodeSpec"]>;
+  /** An episode to run again: the two are shown beside each other. */
+  again?: Schemas["Episode"];
 }
 
-export function StartEpisode({ onClose, from }: StartProps) {
+/** The rest of the order; its place in a group, below a parent or as a replay was the first run's alone. */
+function repeated(spec: Partial<Schemas["EpisodeSpec"]>): object {
+  const { group: _group, parent: _parent, replay_of: _replayOf, ...rest } = spec;
+  return withoutUnset(rest);
+}
+
+export function StartEpisode({ onClose, again }: StartProps) {
   const navigate = useNavigate();
-  const [task, setTask] = useState(from?.task ?? "");
-  const [model, setModel] = useState(from?.model ?? "");
-  const [policy, setPolicy] = useState(from?.policy ?? "");
+  const from: Partial<Schemas["EpisodeSpec"]> = again?.spec ?? {};
+  const [task, setTask] = useState(from.task ?? "");
+  const [model, setModel] = useState(from.model ?? "");
+  const [policy, setPolicy] = useState(from.policy ?? "");
   const models = useQuery({
     queryKey: ["models"],
     queryFn: () => get<{ data: { id: string }[] }>("/v1/models"),
@@ -30,17 +38,18 @@ export function StartEpisode({ onClose, from }: StartProps) {
   });
   const start = useMutation({
     mutationFn: () =>
-      write<Schemas["StartEpisodeResponse"]>("POST", "/v1/episodes", { spec: { task, model, policy } }),
+      write<Schemas["StartEpisodeResponse"]>("POST", "/v1/episodes", { spec: { ...repeated(from), task, model, policy } }),
     onSuccess: ({ episode }) => {
       onClose();
-      void navigate({ to: "/episodes/$id", params: { id: episode!.id! } });
+      if (again) void navigate({ to: "/episodes/compare", search: { ids: `${again.id},${episode!.id}` } });
+      else void navigate({ to: "/episodes/$id", params: { id: episode!.id! } });
     },
   });
   const named = (names: string[]) =>
     Object.fromEntries([["", w.byDefault], ...[...new Set(names)].map((each) => [each, each])]);
   const orchestrators = (models.data?.data ?? []).map(({ id }) => id).filter((id) => !/[/:]/.test(id));
   return (
-    <Popup title={w.start} open onClose={onClose}>
+    <Popup title={again ? words.episode.again : w.start} open onClose={onClose}>
       <Form
         onSubmit={(event) => {
           event.preventDefault();

@@ -1,13 +1,14 @@
 import { useQuery } from "@tanstack/react-query";
-import { useNavigate, useParams, useSearch } from "@tanstack/react-router";
+import { Link, useNavigate, useParams, useSearch } from "@tanstack/react-router";
 import { Input, SearchField } from "react-aria-components";
 
 import { get, type Schemas } from "../api/http";
-import { duration, milliseconds, money, name, percent, pretty } from "../format";
-import { Badge, Code, Facts, Time } from "../ui/parts";
+import { useMay } from "../app/session";
+import { money, name } from "../format";
 import { Empty, Loading, Page } from "../ui/Page";
-import { Table } from "../ui/Table";
+import { Table, type Column } from "../ui/Table";
 import { words } from "../words/en";
+import { latencyOf, shareOf, ToolDetail } from "./ToolDetail";
 
 const w = words.tools;
 
@@ -15,6 +16,7 @@ export default function Tools() {
   const { name: chosen } = useParams({ strict: false }) as { name?: string };
   const search = useSearch({ strict: false }) as { q?: string };
   const navigate = useNavigate();
+  const mayImport = useMay("RegisterToolsRest");
   const tools = useQuery({
     queryKey: ["tools", search.q],
     queryFn: () => get<Schemas["ListToolsResponse"]>("/v1/tools", { page_size: 500, query: search.q }),
@@ -25,8 +27,13 @@ export default function Tools() {
     queryFn: () => get<Schemas["ListToolFactsResponse"]>("/v1/tool-facts", { page_size: 500 }),
   });
   const factsOf = (tool: string) => facts.data?.facts.filter((each) => each.tool_name === tool) ?? [];
+  const wide: Column<Schemas["Tool"]>[] = [
+    { title: "p95", numeric: true, minor: true, cell: (row) => latencyOf(factsOf(row.spec!.name!)[0]) },
+    { title: words.episode.cost, numeric: true, cell: (row) => money(factsOf(row.spec!.name!)[0]?.mean_cost) },
+    { title: w.description, minor: true, cell: (row) => <span className="cut wide">{row.spec!.description}</span> },
+  ];
   return (
-    <Page title={chosen ?? w.title}>
+    <Page title={chosen ?? w.title} actions={mayImport && <Link to="/tool-import" className="button primary">{w.import}</Link>}>
       <div className="filters">
         <SearchField
           aria-label={w.filter}
@@ -49,96 +56,17 @@ export default function Tools() {
                 selected={chosen}
                 onSelect={(row) => void navigate({ to: "/tools/$name", params: { name: row.spec!.name! }, search: search as Record<string, string> })}
                 columns={[
-                  { title: "Name", cell: (row) => row.spec!.name },
-                  { title: "Kind", cell: (row) => name(row.spec!.kind, "TOOL_KIND_") },
-                  { title: "Description", minor: true, cell: (row) => <span className="cut wide">{row.spec!.description}</span> },
-                  { title: "Success", numeric: true, cell: (row) => shareOf(factsOf(row.spec!.name!)[0]) },
-                  { title: "p95", numeric: true, minor: true, cell: (row) => latencyOf(factsOf(row.spec!.name!)[0]) },
-                  { title: "Cost", numeric: true, cell: (row) => money(factsOf(row.spec!.name!)[0]?.mean_cost) },
+                  { title: w.name, cell: (row) => row.spec!.name },
+                  { title: w.kind, cell: (row) => name(row.spec!.kind, "TOOL_KIND_") },
+                  { title: w.success, numeric: true, cell: (row) => shareOf(factsOf(row.spec!.name!)[0]) },
+                  ...(chosen ? [] : wide),
                 ]}
               />
             )
           }
         </Loading>
-        {chosen && <ToolDetail toolName={chosen} facts={factsOf(chosen)} />}
+        {chosen && <ToolDetail key={chosen} toolName={chosen} facts={factsOf(chosen)} />}
       </div>
     </Page>
-  );
-}
-
-type Facts_ = Schemas["ToolFacts"];
-
-const shareOf = (facts: Facts_ | undefined) => (facts ? percent(facts.success_rate ?? 0) : "–");
-const latencyOf = (facts: Facts_ | undefined) => (facts?.latency_p95 ? duration(milliseconds(facts.latency_p95)) : "–");
-
-function ToolDetail({ toolName, facts }: { toolName: string; facts: Facts_[] }) {
-  const tool = useQuery({
-    queryKey: ["tool", toolName],
-    queryFn: () => get<Schemas["GetToolResponse"]>(`/v1/tools/${encodeURIComponent(toolName)}`),
-  });
-  const versions = useQuery({
-    queryKey: ["tool-versions", toolName],
-    queryFn: () => get<Schemas["ListToolVersionsResponse"]>(`/v1/tools/${encodeURIComponent(toolName)}/versions`),
-  });
-  return (
-    <aside className="detail" aria-label={toolName}>
-      <Loading query={tool}>
-        {({ tool: found }) => {
-          const spec = found!.spec!;
-          return (
-            <>
-              <h2>
-                {spec.name} {found!.deprecate_time && <Badge tone="wait">{w.deprecated}</Badge>}
-              </h2>
-              <p>{spec.description}</p>
-              <Facts
-                facts={[
-                  ["Kind", name(spec.kind, "TOOL_KIND_")],
-                  ["Side effect", name(spec.side_effect, "SIDE_EFFECT_")],
-                  ["Version", `${found!.version}${found!.shared ? ` · ${w.shared}` : ""}`],
-                  ["Tags", (spec.tags ?? []).join(", ") || "–"],
-                ]}
-              />
-              {(spec.notices ?? []).map((each) => <p key={each} className="notice">{each}</p>)}
-              <h3>{w.facts}</h3>
-              {facts.length === 0 ? (
-                <p className="muted">{w.noFacts}</p>
-              ) : (
-                <Table
-                  label={w.facts}
-                  rows={facts}
-                  rowKey={(row) => row.model_alias || "-"}
-                  columns={[
-                    { title: "Model", cell: (row) => row.model_alias || "–" },
-                    { title: "Success", numeric: true, cell: shareOf },
-                    { title: "p50", numeric: true, cell: (row) => duration(milliseconds(row.latency_p50)) },
-                    { title: "p95", numeric: true, cell: latencyOf },
-                    { title: "Cost", numeric: true, cell: (row) => money(row.mean_cost) },
-                    { title: "Now", cell: (row) => (row.unavailable_for ? <Badge tone="bad">{row.unavailable_reason}</Badge> : <Badge tone="good">ok</Badge>) },
-                  ]}
-                />
-              )}
-              <h3>{w.schema}</h3>
-              <Code text={pretty(spec.parameters_json_schema ?? "")} label={w.schema} />
-            </>
-          );
-        }}
-      </Loading>
-      <h3>{w.versions}</h3>
-      <Loading query={versions}>
-        {(page) => (
-          <Table
-            label={w.versions}
-            rows={page.tools}
-            rowKey={(row) => String(row.version)}
-            columns={[
-              { title: "Version", cell: (row) => row.version },
-              { title: "By", cell: (row) => row.created_by || "–" },
-              { title: "When", cell: (row) => <Time value={row.create_time} /> },
-            ]}
-          />
-        )}
-      </Loading>
-    </aside>
   );
 }

@@ -1,4 +1,5 @@
 import type { Schemas } from "../api/http";
+import { withoutUnset } from "../format";
 
 export type PolicySpec = Schemas["PolicySpec"];
 type Selector = Schemas["ToolSelector"];
@@ -28,21 +29,6 @@ export function selectorOf(text: string): Selector | undefined {
 
 export function listOf(text: string): string[] {
   return text.split(",").map((each) => each.trim()).filter(Boolean);
-}
-
-/** What a value says, without fields that are unset. */
-export function withoutUnset<T>(value: T): T {
-  if (Array.isArray(value)) return value.map(withoutUnset) as T;
-  if (value === null || typeof value !== "object") return value;
-  const kept = Object.entries(value)
-    .map(([name, each]) => [name, withoutUnset(each)] as const)
-    .filter(([, each]) => !isUnset(each));
-  return Object.fromEntries(kept) as T;
-}
-
-function isUnset(value: unknown): boolean {
-  if (value === undefined || value === null || value === "" || value === false) return true;
-  return typeof value === "object" && Object.keys(value).length === 0;
 }
 
 export const specText = (spec: PolicySpec | undefined) => JSON.stringify(withoutUnset(spec ?? {}), null, 2);

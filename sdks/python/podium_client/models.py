@@ -5034,6 +5034,10 @@ class NextActionResponse(Model):
     """
     The parts of the request that the model's context had no room for: tools that were not listed, results that were cut. In words, without any of their content.
     """
+    preference_line: str = ""
+    """
+    The prompt's line on the tenant's weights, what is left of the limits, and the worth of a right answer by each way to it; unset where the prompt had none.
+    """
 
 
 class Observation(Model):
@@ -5589,6 +5593,10 @@ class ActionDecided(Model):
     left_out: list[str] = []
     """
     The parts that its context had no room for.
+    """
+    preference_line: str = ""
+    """
+    The prompt's line on weights, limits and the worth of a right answer by each way to it.
     """
 
 
@@ -6675,6 +6683,10 @@ class EpisodeEvent(Model):
     client_calls_requested: ClientCallsRequested | None = None
     """
     Calls wait for the caller, who is to run them.
+    """
+    content_withheld: bool = False
+    """
+    True if its content is left out, because its reader may not see that: thoughts, arguments, results, answers and messages of failures. Times, costs, kinds of failure and names of tools are there.
     """
 
 

@@ -1,7 +1,6 @@
-from google.protobuf.message import Message
-
 from episodes.admission.access import may_read_episode
 from episodes.episodes.watch import EpisodeProgress
+from episodes.episodes.withholding import withhold_content, withhold_event
 from episodes.keys import StepKind
 from episodes.models import EpisodeState, Feedback, Step, StoredEpisode
 from episodes.publication.trajectory import STOP_REASON_TO_WIRE
@@ -18,50 +17,6 @@ STATE_TO_WIRE = {
     state: pb.EpisodeState.Value(f"EPISODE_STATE_{state.name}") for state in EpisodeState
 }
 STATE_FROM_WIRE = {number: state for state, number in STATE_TO_WIRE.items()}
-# All other fields are withheld, those of later versions included.
-EPISODE_METADATA = frozenset(
-    {
-        "id",
-        "spec",
-        "state",
-        "stop_reason",
-        "failure",
-        "turn_count",
-        "tool_call_count",
-        "cost",
-        "unpriced_call_count",
-        "usage",
-        "policy_name",
-        "policy_version",
-        "toolset_digest",
-        "create_time",
-        "end_time",
-        "children_cost",
-        "children_unpriced_call_count",
-        "all_tool_calls_failed",
-        "called_tools",
-        "failure_kinds",
-        "score",
-    }
-)
-SPEC_METADATA = frozenset(
-    {
-        "model",
-        "policy",
-        "tool_names",
-        "turn_limit",
-        "time_limit",
-        "budget",
-        "prompt_mode",
-        "sampling",
-        "group",
-        "labels",
-        "parent",
-        "price_factors",
-        "output_token_limit",
-        "parallel_calls",
-    }
-)
 
 
 def episode_to_proto(stored: StoredEpisode) -> pb.Episode:
@@ -105,6 +60,8 @@ def event_to_proto(progress: EpisodeProgress) -> pb.EpisodeEvent:
         event.time.CopyFrom(episode.end_time)
         event.turn = episode.turn_count
         event.finished.episode.CopyFrom(episode)
+    if progress.content_withheld:
+        withhold_event(event)
     return event
 
 
@@ -148,6 +105,7 @@ def _action_decided(call: trajectory_pb2.ModelCall, step: Step) -> pb.ActionDeci
         usage=response.usage,
         model_version=response.model_version,
         left_out=response.left_out,
+        preference_line=response.preference_line,
     )
     if step.cost is not None:
         decided.cost.CopyFrom(money_to_proto(step.cost))
@@ -163,20 +121,6 @@ def _tool_returned(invocation: trajectory_pb2.ToolInvocation, step: Step) -> pb.
     if step.cost is not None:
         returned.cost.CopyFrom(money_to_proto(step.cost))
     return returned
-
-
-def withhold_content(episode: pb.Episode) -> None:
-    _clear_others(episode, EPISODE_METADATA)
-    _clear_others(episode.spec, SPEC_METADATA)
-    if episode.HasField("failure"):
-        episode.failure.CopyFrom(failure_pb2.Failure(kind=episode.failure.kind))
-    episode.content_withheld = True
-
-
-def _clear_others(message: Message, names: frozenset[str]) -> None:
-    for field, _ in message.ListFields():
-        if field.name not in names:
-            message.ClearField(field.name)
 
 
 def feedback_from_proto(request: episode_service_pb2.GiveFeedbackRequest, subject: str) -> Feedback:

@@ -1,10 +1,10 @@
 import asyncio
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 
-from episodes.admission.access import check_labels, may_read, require_readable
+from episodes.admission.access import check_labels, may_read, may_read_episode, require_readable
 from episodes.admission.checks import ToolOffers, admit, check_request, check_spec
 from episodes.admission.live_traffic import Assignment, LiveTraffic
 from episodes.approvals.convert import self_approval
@@ -164,10 +164,12 @@ class Episodes:
     async def watch(self, episode_id: str, after: int) -> AsyncIterator[EpisodeProgress]:
         reader = current_identity()
         async for progress in self.watcher.follow(reader.tenant, episode_id, after):
-            if not may_read(progress.episode.new.subject, reader):
+            subject = progress.episode.new.subject
+            readable = may_read(subject, reader)
+            if not readable and may_read(subject, reader, awaits_approval=True):
                 # An approver reads until the call is decided.
-                require_readable(await self.get(episode_id))
-            yield progress
+                readable = may_read_episode(await self.get(episode_id))
+            yield progress if readable else replace(progress, content_withheld=True)
 
     async def cancel(self, episode_id: str) -> StoredEpisode:
         """Asks a running episode to end; one that has ended stays as it is."""

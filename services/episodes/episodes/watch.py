@@ -8,7 +8,6 @@ import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
-from episodes.admission.access import require_readable
 from episodes.episodes.store_watch import NewsStore
 from episodes.keys import canonical_id
 from episodes.models import SEQUENCE_MAX, EpisodeState, Step, StoredEpisode
@@ -29,6 +28,7 @@ class EpisodeProgress:
     sequence: int
     episode: StoredEpisode
     step: Step | None = None
+    content_withheld: bool = False
 
 
 class Watcher:
@@ -44,8 +44,7 @@ class Watcher:
     ) -> AsyncIterator[EpisodeProgress]:
         """Yields events after a sequence, in order and without gaps, until the end.
 
-        Raises EpisodeNotFound, ScopeMissing, and OutOfBounds for a sequence that no event can
-        have.
+        Raises EpisodeNotFound, and OutOfBounds for a sequence that no event can have.
         """
         if after > SEQUENCE_MAX:
             raise OutOfBounds(
@@ -57,7 +56,6 @@ class Watcher:
         # The stored steps are read after the wake-up is set, so it covers those that they lack.
         with self._wakeups.of(episode_id) as news:
             stored = await self._episodes.get(tenant, episode_id)
-            require_readable(stored)
             async for progress in self._events(stored, after, news):
                 yield progress
 

@@ -356,6 +356,7 @@ async def test_an_orchestrator_that_is_called_as_a_tool_is_bound_like_its_caller
 
 TASK = "how ill is the patient?"
 ANSWER = "very"
+SECRET = '{"to": "the patient"}'
 
 
 @asynccontextmanager
@@ -381,13 +382,6 @@ async def rejected(asked: Awaitable[Any]) -> None:
     assert error.value.code() is grpc.StatusCode.PERMISSION_DENIED
 
 
-async def first_event(client: "EpisodeServiceAsyncStub", episode_id: str, after: int = 0) -> Any:
-    request = pb.WatchEpisodeRequest(episode_id=episode_id, after_sequence=after)
-    async for response in client.WatchEpisode(request):
-        return response.event
-    return None
-
-
 @pytest.mark.parametrize("role", [Role.TOOL_OWNER, Role.APPROVER, Role.AUDITOR])
 async def test_a_colleague_without_the_scope_reads_the_metadata_alone(
     platform: Platform, role: Role
@@ -410,8 +404,12 @@ async def test_a_colleague_without_the_scope_reads_the_metadata_alone(
         own = pb.ListEpisodesRequest(filter=pb.EpisodeFilter(own=True))
         assert not (await eve.ListEpisodes(own)).episodes
         assert [each.id for each in (await ada.ListEpisodes(own)).episodes] == [episode.id]
-        for after in (0, 1, 100):
-            await rejected(first_event(eve, episode.id, after))
+        watched = eve.WatchEpisode(pb.WatchEpisodeRequest(episode_id=episode.id))
+        events = await _read(watched, "finished")
+        assert all(event.content_withheld for event in events)
+        assert not any(text in str(event) for text in (TASK, ANSWER) for event in events)
+        [decided] = [each for each in events if each.HasField("action_decided")]
+        assert decided.action_decided.HasField("latency")
         await rejected(eve.GetTrajectory(pb.GetTrajectoryRequest(episode_id=episode.id)))
 
 
@@ -474,7 +472,7 @@ async def test_another_subjects_calls_are_not_answered(platform: Platform) -> No
 
 async def test_an_approver_reads_an_episode_while_a_call_of_it_waits(platform: Platform) -> None:
     platform.neighbours.registry.toolset = make_toolset("pay", needs_approval=True)
-    platform.neighbours.orchestrator.decide = in_turns(calls(call("pay")), answer(ANSWER))
+    platform.neighbours.orchestrator.decide = in_turns(calls(call("pay", SECRET)), answer(ANSWER))
     async with (
         caller(platform, "ada", Role.TOOL_OWNER) as ada,
         caller(platform, "boss", Role.APPROVER) as boss,
@@ -485,19 +483,25 @@ async def test_an_approver_reads_an_episode_while_a_call_of_it_waits(platform: P
             if response.event.HasField("approval_requested"):
                 break
         get = pb.GetEpisodeRequest(episode_id=episode.id)
+        watch = pb.WatchEpisodeRequest(episode_id=episode.id)
         assert (await eve.GetEpisode(get)).episode.content_withheld
-        await rejected(first_event(eve, episode.id))
-        assert (await boss.GetEpisode(get)).episode.spec.task == TASK
-        watched = boss.WatchEpisode(pb.WatchEpisodeRequest(episode_id=episode.id))
-        seen = await _read(watched, "approval_requested")
+        seen = await _read(eve.WatchEpisode(watch), "approval_requested")
+        assert all(event.content_withheld for event in seen)
         assert seen[-1].approval_requested.call.tool_name == "pay"
+        assert SECRET not in str(seen)
+        assert (await boss.GetEpisode(get)).episode.spec.task == TASK
+        watched = boss.WatchEpisode(watch)
+        seen = await _read(watched, "approval_requested")
+        assert seen[-1].approval_requested.call.arguments_json == SECRET
         decision = pb.ApproveToolCallRequest(episode_id=episode.id, turn=1, approved=True)
         assert (await boss.ApproveToolCall(decision)).episode.spec.task == TASK
         # What the call gives is none of the approver's business.
-        await rejected(_read(watched, "finished"))
+        rest = await _read(watched, "finished")
+        assert all(event.content_withheld for event in rest)
+        assert ANSWER not in str(rest) and SECRET not in str(rest)
         assert (await finished(ada, episode.id)).answer == ANSWER
         assert (await boss.GetEpisode(get)).episode.content_withheld
-        await rejected(first_event(boss, episode.id))
+        assert ANSWER not in str(await _read(boss.WatchEpisode(watch), "finished"))
 
 
 async def _read(watched: Any, until: str) -> list[episode_pb2.EpisodeEvent]:

@@ -7,8 +7,9 @@ import pytest
 
 from callers import make_identity
 from openai_server import OpenAiServer, Reply
-from podium.common.v1 import failure_pb2, usage_pb2
+from podium.common.v1 import failure_pb2, money_pb2, usage_pb2
 from podium.orchestrator.v1 import orchestrator_service_pb2 as pb
+from podium.registry.v1 import policy_pb2, toolset_pb2
 from podium_kit.rpc.status import domain_error_from
 
 CALL = {"tool": "calculator", "arguments": {"expression": "6*7"}}
@@ -51,6 +52,29 @@ async def test_a_tool_call_comes_back_parsed(start_service: Any) -> None:
     assert response.finish_reason == "stop"
     assert response.model_version == "scripted-model"
     assert response.latency.ToNanoseconds() > 0
+
+
+async def test_the_line_of_weights_is_returned_as_the_prompt_states_it(start_service: Any) -> None:
+    weights = policy_pb2.PreferenceVector(outcome=1, compute=0.5, latency=0)
+    cheap, expensive = (
+        toolset_pb2.CallEstimate(
+            model_alias=alias, cost=money_pb2.Money(currency_code="USD", amount=amount)
+        )
+        for alias, amount in (("small", "0.01"), ("large", "1"))
+    )
+    ask = pb.ToolDefinition(
+        name="ask_llm",
+        parameters_json_schema='{"type": "object", "properties": {}}',
+        estimates=[cheap, expensive],
+    )
+    with OpenAiServer() as engine:
+        stub = await start_service(engine.base_url)
+        weighed = await stub.NextAction(make_request(tools=[ask], preferences=weights))
+        prompt = engine.requests[0]["messages"][-1]["content"]
+        plain = await stub.NextAction(make_request())
+    assert "A right answer is worth, of 10: small 10, large 7." in weighed.preference_line
+    assert weighed.preference_line in prompt
+    assert not plain.preference_line
 
 
 async def test_without_a_script_the_schema_alone_makes_valid_actions(start_service: Any) -> None:

@@ -601,10 +601,15 @@ class EpisodeEvent(_message.Message):
     VERIFIER_CALLED_FIELD_NUMBER: _builtins.int
     JUDGED_FIELD_NUMBER: _builtins.int
     CLIENT_CALLS_REQUESTED_FIELD_NUMBER: _builtins.int
+    CONTENT_WITHHELD_FIELD_NUMBER: _builtins.int
     sequence: _builtins.int
     """Counts from 1 within the episode, without gaps; resume a watch from it."""
     turn: _builtins.int
     """Turn it belongs to; 0 before the first."""
+    content_withheld: _builtins.bool
+    """True if its content is left out, because its reader may not see that: thoughts, arguments, results,
+    answers and messages of failures. Times, costs, kinds of failure and names of tools are there.
+    """
     @_builtins.property
     def time(self) -> _timestamp_pb2.Timestamp:
         """Time at which it happened."""
@@ -655,10 +660,11 @@ class EpisodeEvent(_message.Message):
         verifier_called: Global___ToolReturned | None = ...,
         judged: _check_pb2.Judgement | None = ...,
         client_calls_requested: Global___ClientCallsRequested | None = ...,
+        content_withheld: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["action_decided", b"action_decided", "approval_requested", b"approval_requested", "client_calls_requested", b"client_calls_requested", "event", b"event", "finished", b"finished", "judged", b"judged", "started", b"started", "time", b"time", "tool_returned", b"tool_returned", "verifier_called", b"verifier_called"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["action_decided", b"action_decided", "approval_requested", b"approval_requested", "client_calls_requested", b"client_calls_requested", "event", b"event", "finished", b"finished", "judged", b"judged", "sequence", b"sequence", "started", b"started", "time", b"time", "tool_returned", b"tool_returned", "turn", b"turn", "verifier_called", b"verifier_called"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["action_decided", b"action_decided", "approval_requested", b"approval_requested", "client_calls_requested", b"client_calls_requested", "content_withheld", b"content_withheld", "event", b"event", "finished", b"finished", "judged", b"judged", "sequence", b"sequence", "started", b"started", "time", b"time", "tool_returned", b"tool_returned", "turn", b"turn", "verifier_called", b"verifier_called"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType_event: _TypeAlias = _typing.Literal["started", "action_decided", "tool_returned", "approval_requested", "finished", "verifier_called", "judged", "client_calls_requested"]  # noqa: Y015
     _WhichOneofArgType_event: _TypeAlias = _typing.Literal["event", b"event"]  # noqa: Y015
@@ -710,8 +716,11 @@ class ActionDecided(_message.Message):
     USAGE_FIELD_NUMBER: _builtins.int
     MODEL_VERSION_FIELD_NUMBER: _builtins.int
     LEFT_OUT_FIELD_NUMBER: _builtins.int
+    PREFERENCE_LINE_FIELD_NUMBER: _builtins.int
     model_version: _builtins.str
     """Model version that decided."""
+    preference_line: _builtins.str
+    """The prompt's line on weights, limits and the worth of a right answer by each way to it."""
     @_builtins.property
     def action(self) -> _orchestrator_service_pb2.Action:
         """What it decided; malformed, with the reason, where the episode's end cut
@@ -743,10 +752,11 @@ class ActionDecided(_message.Message):
         usage: _usage_pb2.Usage | None = ...,
         model_version: _builtins.str = ...,
         left_out: _abc.Iterable[_builtins.str] | None = ...,
+        preference_line: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["action", b"action", "cost", b"cost", "latency", b"latency", "usage", b"usage"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["action", b"action", "cost", b"cost", "latency", b"latency", "left_out", b"left_out", "model_version", b"model_version", "usage", b"usage"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["action", b"action", "cost", b"cost", "latency", b"latency", "left_out", b"left_out", "model_version", b"model_version", "preference_line", b"preference_line", "usage", b"usage"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -141,8 +141,8 @@ class EpisodeServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def WatchEpisode(self, request, context):
-        """Streams what happened and what happens, until the episode ends. All of it is content:
-        PERMISSION_DENIED for a caller who may not read that.
+        """Streams what happened and what happens, until the episode ends; without content to a caller
+        who may not read that, see EpisodeEvent.content_withheld.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -51,8 +51,8 @@ class EpisodeServiceStub:
     FAILED_PRECONDITION if it would take the database longer than 2 s.
     """
     WatchEpisode: _grpc.UnaryStreamMultiCallable[_episode_service_pb2.WatchEpisodeRequest, _episode_service_pb2.WatchEpisodeResponse]
-    """Streams what happened and what happens, until the episode ends. All of it is content:
-    PERMISSION_DENIED for a caller who may not read that.
+    """Streams what happened and what happens, until the episode ends; without content to a caller
+    who may not read that, see EpisodeEvent.content_withheld.
     """
     CancelEpisode: _grpc.UnaryUnaryMultiCallable[_episode_service_pb2.CancelEpisodeRequest, _episode_service_pb2.CancelEpisodeResponse]
     """Cancels an episode. Cancelling one that has ended changes nothing."""
@@ -99,8 +99,8 @@ class EpisodeServiceAsyncStub(EpisodeServiceStub):
     FAILED_PRECONDITION if it would take the database longer than 2 s.
     """
     WatchEpisode: _aio.UnaryStreamMultiCallable[_episode_service_pb2.WatchEpisodeRequest, _episode_service_pb2.WatchEpisodeResponse]  # type: ignore[assignment]
-    """Streams what happened and what happens, until the episode ends. All of it is content:
-    PERMISSION_DENIED for a caller who may not read that.
+    """Streams what happened and what happens, until the episode ends; without content to a caller
+    who may not read that, see EpisodeEvent.content_withheld.
     """
     CancelEpisode: _aio.UnaryUnaryMultiCallable[_episode_service_pb2.CancelEpisodeRequest, _episode_service_pb2.CancelEpisodeResponse]  # type: ignore[assignment]
     """Cancels an episode. Cancelling one that has ended changes nothing."""
@@ -180,8 +180,8 @@ class EpisodeServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _episode_service_pb2.WatchEpisodeRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_episode_service_pb2.WatchEpisodeResponse], _abc.AsyncIterator[_episode_service_pb2.WatchEpisodeResponse]]:
-        """Streams what happened and what happens, until the episode ends. All of it is content:
-        PERMISSION_DENIED for a caller who may not read that.
+        """Streams what happened and what happens, until the episode ends; without content to a caller
+        who may not read that, see EpisodeEvent.content_withheld.
         """
 
     @_abc_1.abstractmethod

@@ -504,6 +504,7 @@ class NextActionResponse(_message.Message):
     PROMPT_DIGEST_FIELD_NUMBER: _builtins.int
     CONSTRAINT_JSON_SCHEMA_FIELD_NUMBER: _builtins.int
     LEFT_OUT_FIELD_NUMBER: _builtins.int
+    PREFERENCE_LINE_FIELD_NUMBER: _builtins.int
     completion_text: _builtins.str
     """The reply, verbatim."""
     finish_reason: _builtins.str
@@ -522,6 +523,10 @@ class NextActionResponse(_message.Message):
     """Hexadecimal SHA-256 of the chat template the prompt was rendered with."""
     constraint_json_schema: _builtins.str
     """JSON Schema the completion was constrained by; unset when it was not."""
+    preference_line: _builtins.str
+    """The prompt's line on the tenant's weights, what is left of the limits, and the worth of a right
+    answer by each way to it; unset where the prompt had none.
+    """
     @_builtins.property
     def action(self) -> Global___Action:
         """The model's decision."""
@@ -577,10 +582,11 @@ class NextActionResponse(_message.Message):
         prompt_digest: _builtins.str = ...,
         constraint_json_schema: _builtins.str = ...,
         left_out: _abc.Iterable[_builtins.str] | None = ...,
+        preference_line: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["action", b"action", "latency", b"latency", "sampling", b"sampling", "usage", b"usage"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["action", b"action", "completion_logprobs", b"completion_logprobs", "completion_text", b"completion_text", "completion_token_ids", b"completion_token_ids", "constraint_digest", b"constraint_digest", "constraint_json_schema", b"constraint_json_schema", "engine", b"engine", "finish_reason", b"finish_reason", "latency", b"latency", "left_out", b"left_out", "model_version", b"model_version", "prompt_digest", b"prompt_digest", "prompt_token_ids", b"prompt_token_ids", "sampling", b"sampling", "sku", b"sku", "usage", b"usage"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["action", b"action", "completion_logprobs", b"completion_logprobs", "completion_text", b"completion_text", "completion_token_ids", b"completion_token_ids", "constraint_digest", b"constraint_digest", "constraint_json_schema", b"constraint_json_schema", "engine", b"engine", "finish_reason", b"finish_reason", "latency", b"latency", "left_out", b"left_out", "model_version", b"model_version", "preference_line", b"preference_line", "prompt_digest", b"prompt_digest", "prompt_token_ids", b"prompt_token_ids", "sampling", b"sampling", "sku", b"sku", "usage", b"usage"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
