@@ -230,7 +230,8 @@ async def test_anyone_reads_which_rule_allows_a_tool(person: Person) -> None:
     await person.sign_in("tool-owner")
     await person.open("/policies")
     await person.page.get_by_role("button", name="careful").click()
-    await person.page.get_by_role("table", name=None).nth(1).get_by_text("calculator").wait_for()
+    explained = person.page.get_by_role("region", name="Tools under this policy")
+    await explained.get_by_text("calculator").first.wait_for()
 
 
 async def test_an_admin_creates_a_key_once_and_revokes_it(person: Person) -> None:

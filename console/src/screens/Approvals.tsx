@@ -5,8 +5,8 @@ import { Button, Input, Label, TextField } from "react-aria-components";
 
 import { write, type Schemas } from "../api/http";
 import { useWaiting } from "../app/Shell";
-import { duration, pretty } from "../format";
-import { Code } from "../ui/parts";
+import { duration, name, pretty } from "../format";
+import { Code, Cost, Facts } from "../ui/parts";
 import { Empty, Loading, Page } from "../ui/Page";
 import { words } from "../words/en";
 
@@ -64,6 +64,15 @@ function WaitingCall({ waiting }: { waiting: Waiting }) {
           {w.of} {waiting.started_by} · {w.expires} {expires > 0 ? `in ${duration(expires)}` : "now"}
         </span>
       </h2>
+      {waiting.task && <p className="answer">{waiting.task}</p>}
+      <Facts
+        facts={[
+          [w.price, waiting.price ? <Cost key="price" value={waiting.price} /> : words.unknownAmount],
+          [words.tools.sideEffect, name(waiting.side_effect, "SIDE_EFFECT_")],
+          [words.episode.policy, waiting.policy_name || "–"],
+          [words.policies.rule, waiting.reason || "–"],
+        ]}
+      />
       <Code text={pretty(waiting.call?.arguments_json ?? "")} label={words.episode.arguments} />
       {!waiting.approvable && <p className="notice">{w.own}</p>}
       <TextField value={reason} onChange={setReason} maxLength={1000}>

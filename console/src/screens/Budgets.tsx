@@ -5,19 +5,13 @@ import { Button, Form, Input, Label, TextField } from "react-aria-components";
 import { get, write, type Schemas } from "../api/http";
 import { useMay } from "../app/session";
 import { money, name } from "../format";
-import { Facts, Meter, Popup } from "../ui/parts";
+import { Badge, Facts, Meter, Popup, Time } from "../ui/parts";
 import { Empty, Loading, Page } from "../ui/Page";
 import { words } from "../words/en";
 
 const w = words.budgets;
 
 type Status = Schemas["BudgetStatus"];
-
-const WINDOWS_MS: Record<string, number> = {
-  BUDGET_WINDOW_DAY: 86_400_000,
-  BUDGET_WINDOW_WEEK: 7 * 86_400_000,
-  BUDGET_WINDOW_MONTH: 30 * 86_400_000,
-};
 
 export default function Budgets() {
   const budgets = useQuery({
@@ -50,7 +44,6 @@ function BudgetCard({ status }: { status: Status }) {
   const [posted, held] = [Number(status.posted?.amount ?? 0), Number(status.held?.amount ?? 0)];
   const [raising, setRaising] = useState(false);
   const mayChange = useMay("UpdateBudgetRest");
-  const pace = paceOf(status, limit ? posted / limit : 0);
   return (
     <li className="card">
       <h2>
@@ -60,7 +53,7 @@ function BudgetCard({ status }: { status: Status }) {
           {budget.close_time && " · closed"}
         </span>
       </h2>
-      <Meter label={budget.id!} posted={limit ? posted / limit : 0} held={limit ? held / limit : 0} />
+      <Meter label={budget.id!} posted={limit ? posted / limit : 0} held={limit ? held / limit : 0} forecast={limit ? Number(status.forecast?.amount ?? 0) / limit : 0} />
       <Facts
         facts={[
           [w.posted, money(status.posted)],
@@ -69,19 +62,33 @@ function BudgetCard({ status }: { status: Status }) {
           [w.limit, money(budget.hard_limit)],
         ]}
       />
-      {pace && <p className="small">{pace}</p>}
+      {!budget.close_time && <Pace status={status} />}
       {mayChange && !budget.close_time && <Button onPress={() => setRaising(true)}>{w.raise}</Button>}
       {raising && <Raise status={status} onClose={() => setRaising(false)} />}
     </li>
   );
 }
 
-/** How fast the money goes, against an even use of the window; nothing where the window has no length. */
-function paceOf(status: Status, share: number): string {
-  const length = WINDOWS_MS[status.budget?.window ?? ""];
-  if (!length || !status.window_start) return "";
-  const passed = (Date.now() - Date.parse(status.window_start)) / length;
-  return passed > 0.02 ? w.pace((share / passed).toFixed(1)) : "";
+/** How fast the money goes, against an even use of the window up to the server's forecast. */
+function Pace({ status }: { status: Status }) {
+  const limit = Number(status.budget?.hard_limit?.amount ?? 0);
+  if (!status.forecast || !limit) {
+    return status.window_end ? <p className="small muted">{w.ends} <Time value={status.window_end} />. {w.tooEarly}</p> : null;
+  }
+  const pace = Number(status.forecast.amount) / limit;
+  return (
+    <p className="small">
+      {w.forecast(money(status.forecast))} <Time value={status.window_end} />, {w.pace(pace.toFixed(1))}.
+      {status.exhaust_time && (
+        <>
+          {" "}
+          <Badge tone="wait">
+            {w.exhausted} <Time value={status.exhaust_time} />
+          </Badge>
+        </>
+      )}
+    </p>
+  );
 }
 
 function Raise({ status, onClose }: { status: Status; onClose: () => void }) {

@@ -103,9 +103,11 @@ interface MeterProps {
   /** Shares of the limit, from 0. */
   posted: number;
   held: number;
+  /** What it will be at the end, as a tick. */
+  forecast?: number;
 }
 
-export function Meter({ label, posted, held }: MeterProps) {
+export function Meter({ label, posted, held, forecast = 0 }: MeterProps) {
   const percentOf = (share: number) => `${Math.min(100, Math.max(0, 100 * share))}%`;
   const now = Math.round(100 * Math.min(1, posted + held));
   return (
@@ -113,6 +115,7 @@ export function Meter({ label, posted, held }: MeterProps) {
       <rect className="meter-ground" width="100%" height="100%" />
       <rect className={posted > 1 ? "meter-over" : "meter-posted"} width={percentOf(posted)} height="100%" />
       <rect className="meter-held" x={percentOf(posted)} width={percentOf(Math.min(held, 1 - posted))} height="100%" />
+      {forecast > 0 && <rect className="meter-forecast" x={percentOf(Math.min(forecast, 0.995))} width="2" height="100%" />}
     </svg>
   );
 }

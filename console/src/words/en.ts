@@ -61,7 +61,7 @@ export const words = {
     add: "Id of another episode", addIt: "Add",
   },
   approvals: {
-    title: "Approvals", empty: "Nothing waits for a decision", emptyHint: "A call waits here when a policy asks for a person.",
+    title: "Approvals", price: "Costs at most", empty: "Nothing waits for a decision", emptyHint: "A call waits here when a policy asks for a person.",
     approve: "Approve", deny: "Deny", reason: "Reason (shown to the caller)", undo: "Undo", sending: (s: number) => `Approving in ${s} s`,
     own: "Started by you: another person has to approve it.", expires: "expires", of: "started by", open: "Open episode",
   },
@@ -72,7 +72,8 @@ export const words = {
   },
   budgets: {
     title: "Budgets", empty: "No budget", emptyHint: "Create one with podium budgets create, or POST /v1/budgets.",
-    posted: "Spent", held: "Held", left: "Remaining", limit: "Limit", pace: (x: string) => `${x} × the pace of its window`,
+    posted: "Spent", held: "Held", left: "Remaining", limit: "Limit", pace: (x: string) => `${x} × an even pace`, ends: "Its window ends", tooEarly: "A forecast needs more of it.",
+    forecast: (amount: string) => `At this pace ${amount} until`, exhausted: "used up",
     raise: "Change limit", newLimit: "New limit (USD)", save: "Save",
   },
   tools: {

@@ -1896,6 +1896,18 @@ class BudgetStatus(Model):
     """
     Left in it: hard limit less posted less held, never below zero.
     """
+    window_end: AwareDatetime | None = None
+    """
+    End of the window, or of the budget where that is earlier; unset where it has none.
+    """
+    forecast: Money | None = None
+    """
+    What is posted at the end if spending continues as it did in this window so far; unset without an end, and in the first fiftieth of the window.
+    """
+    exhaust_time: AwareDatetime | None = None
+    """
+    When the hard limit is then reached; unset where that is not before the end.
+    """
 
 
 class ChainProof(Model):
@@ -3989,6 +4001,20 @@ class ApprovalRequested(Model):
     """
     Until when; without a decision the call is denied.
     """
+    reason: str = ""
+    """
+    The decision of the policy that asks, in words.
+    """
+    price: Money | None = None
+    """
+    The most that the call may cost; unset means unknown.
+    """
+    side_effect: Literal["SIDE_EFFECT_PURE", "SIDE_EFFECT_IDEMPOTENT", "SIDE_EFFECT_EFFECTFUL"] | str | None = (
+        None
+    )
+    """
+    The effect of the call.
+    """
 
 
 class ClientCallsRequested(Model):
@@ -4476,6 +4502,28 @@ class WaitingApproval(Model):
     approvable: bool = False
     """
     True if the caller of this list may approve it; everybody who reads it may deny it.
+    """
+    task: str = ""
+    """
+    The first 400 characters of the episode's task.
+    """
+    policy_name: str = ""
+    """
+    Policy that the episode runs under.
+    """
+    reason: str = ""
+    """
+    The decision of the policy that asks, in words.
+    """
+    price: Money | None = None
+    """
+    The most that the call may cost; unset means unknown.
+    """
+    side_effect: Literal["SIDE_EFFECT_PURE", "SIDE_EFFECT_IDEMPOTENT", "SIDE_EFFECT_EFFECTFUL"] | str | None = (
+        None
+    )
+    """
+    The effect of the call.
     """
 
 

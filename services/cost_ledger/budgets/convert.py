@@ -1,4 +1,5 @@
 from collections.abc import Sequence
+from datetime import UTC, datetime
 
 from cost_ledger.budgets.models import (
     Budget,
@@ -108,12 +109,17 @@ def _field(path: str) -> BudgetField:
 
 def status_to_proto(status: BudgetStatus) -> pb.BudgetStatus:
     code = status.budget.hard_limit.currency_code
+    end, forecast = status.window_end, status.forecast(datetime.now(UTC))
+    exhausted = forecast and forecast.exhaust_time
     return pb.BudgetStatus(
         budget=budget_to_proto(status.budget),
         window_start=timestamp_to_proto(status.window_start),
         posted=money_to_proto(Money(status.posted, code)),
         held=money_to_proto(Money(status.held, code)),
         remaining=money_to_proto(Money(status.remaining, code)),
+        window_end=timestamp_to_proto(end) if end else None,
+        forecast=money_to_proto(forecast.posted) if forecast else None,
+        exhaust_time=timestamp_to_proto(exhausted) if exhausted else None,
     )
 
 

@@ -5,10 +5,10 @@ soft limit, so no caller can forget it and no concurrency can double it.
 """
 
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, time, timedelta
 from decimal import Decimal
 from enum import StrEnum
-from zoneinfo import available_timezones
+from zoneinfo import ZoneInfo, available_timezones
 
 from cost_ledger.errors import BudgetChanged, BudgetEnded, InvalidBudget
 from podium_kit.money import Money
@@ -125,6 +125,60 @@ class BudgetStatus:
     @property
     def remaining(self) -> Decimal:
         return max(Decimal(0), self.budget.hard_limit.amount - self.posted - self.held)
+
+    @property
+    def window_end(self) -> datetime | None:
+        """The start of the next window, or the end of the budget where that is earlier."""
+        ends = (_next_window(self.budget, self.window_start), self.budget.end_time)
+        return min((end for end in ends if end is not None), default=None)
+
+    def forecast(self, now: datetime) -> "Forecast | None":
+        """A straight line through what is posted since the window began, or the budget in it."""
+        budget, end = self.budget, self.window_end
+        begins = (self.window_start, budget.start_time, budget.create_time)
+        begin = max(each for each in begins if each is not None)
+        if end is None or not begin < now < end or (now - begin) * FORECAST_MIN < end - begin:
+            return None
+        passed, length = _seconds(now - begin), _seconds(end - begin)
+        limit = budget.hard_limit.amount
+        posted = Money(self.posted * length / passed, budget.hard_limit.currency_code)
+        exhausted = None
+        if self.posted and posted.amount > limit:
+            exhausted = begin + (now - begin) * float(limit / self.posted)
+        return Forecast(posted.quantized(), exhausted)
+
+
+# A line through less of the window says nothing.
+FORECAST_MIN = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """What is posted at the end of a window, and when the hard limit is reached before it."""
+
+    posted: Money
+    exhaust_time: datetime | None
+
+
+def _seconds(length: timedelta) -> Decimal:
+    return Decimal(length // timedelta(microseconds=1)) / 1_000_000
+
+
+def _next_window(budget: Budget, start: datetime) -> datetime | None:
+    """None for windows without an end of their own."""
+    zone = ZoneInfo(budget.time_zone)
+    # Midnights of the zone, between which may lie 23 or 25 hours.
+    day = start.astimezone(zone).date()
+    match budget.window:
+        case BudgetWindow.DAY:
+            following = day + timedelta(days=1)
+        case BudgetWindow.WEEK:
+            following = day + timedelta(days=7)
+        case BudgetWindow.MONTH:
+            following = (day.replace(day=1) + timedelta(days=32)).replace(day=1)
+        case _:
+            return None
+    return datetime.combine(following, time(), zone).astimezone(UTC)
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,11 @@ def waiting_to_proto(waiting: WaitingCall, reader: Identity) -> pb.WaitingApprov
         create_time=timestamp_to_proto(waiting.create_time),
         expire_time=request.expire_time,
         approvable=others or self_approval(waiting.toolset),
+        task=waiting.task,
+        policy_name=waiting.policy_name,
+        reason=request.reason,
+        price=request.price if request.HasField("price") else None,
+        side_effect=request.side_effect,
     )
 
 

@@ -21,4 +21,7 @@ class WaitingCall:
     groups: frozenset[str]
     request: bytes
     toolset: bytes
+    policy_name: str
+    # Its beginning.
+    task: str
     create_time: datetime

@@ -27,8 +27,9 @@ WAITING = text(
                sum(octet_length(body)) OVER in_order AS page_bytes
         FROM (
             SELECT s.episode_id, s.turn, s.call_index, s.create_time, e.subject, e.groups,
-                   g.body, t.body AS toolset
+                   g.body, t.body AS toolset, f.policy, f.task
             FROM steps s JOIN episodes e ON e.id = s.episode_id
+            JOIN episode_facts f ON f.id = s.episode_id
             JOIN segments g ON g.digest = s.digest JOIN segments t ON t.digest = e.toolset_digest
             WHERE e.tenant = :tenant AND e.stop_reason IS NULL AND s.kind = 'approval'
                 AND (CAST(:episode_id AS uuid) IS NULL OR (s.episode_id, s.turn, s.call_index)
@@ -81,5 +82,7 @@ def _call_of(row: Any) -> WaitingCall:
         groups=frozenset(row.groups),
         request=row.body,
         toolset=row.toolset,
+        policy_name=row.policy,
+        task=row.task,
         create_time=row.create_time,
     )

@@ -1,6 +1,6 @@
 from episodes.admission.access import may_read_episode
+from episodes.episodes.convert_withheld import withhold_content, withhold_event
 from episodes.episodes.watch import EpisodeProgress
-from episodes.episodes.withholding import withhold_content, withhold_event
 from episodes.keys import StepKind
 from episodes.models import EpisodeState, Feedback, Step, StoredEpisode
 from episodes.publication.trajectory import STOP_REASON_TO_WIRE

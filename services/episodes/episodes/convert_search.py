@@ -8,6 +8,7 @@ from typing import Any, Literal, TypeVar
 from google.protobuf.message import Message
 
 from episodes.episodes.convert import STATE_FROM_WIRE, episode_to_proto
+from episodes.episodes.convert_withheld import EPISODE_METADATA
 from episodes.episodes.search import (
     EpisodeCounts,
     EpisodeFilter,
@@ -16,7 +17,6 @@ from episodes.episodes.search import (
     PagePosition,
     SearchOrder,
 )
-from episodes.episodes.withholding import EPISODE_METADATA
 from episodes.models import StopReason
 from episodes.publication.trajectory import STOP_REASON_TO_WIRE
 from podium.common.v1 import failure_pb2

@@ -151,7 +151,7 @@ class TurnRunner:
     async def _make_calls(
         self, episode: RunningEpisode, log: StepLog, turn: TurnInput, calls: list[EpisodeToolCall]
     ) -> Finished | Waiting | None:
-        waiting = [call.asked for call in calls if call.waits]
+        waiting = [call for call in calls if call.waits]
         if waiting:
             await self._ask_for_approval(episode, log, turn.turn, waiting)
             await self._show(episode, log)
@@ -192,7 +192,7 @@ class TurnRunner:
         await self.settlements.flush()
 
     async def _ask_for_approval(
-        self, episode: RunningEpisode, log: StepLog, turn: int, calls: list[pb.ToolCall]
+        self, episode: RunningEpisode, log: StepLog, turn: int, calls: list[EpisodeToolCall]
     ) -> None:
         expire_time = datetime.now(UTC) + timedelta(
             seconds=approval_timeout_s(episode.stored.new.toolset)
@@ -202,9 +202,7 @@ class TurnRunner:
                 turn,
                 StepKind.APPROVAL,
                 call.index,
-                episode_pb2.ApprovalRequested(
-                    call=call, expire_time=timestamp_to_proto(expire_time)
-                ),
+                approval_request(call, expire_time),
             )
             for call in calls
             if not log.has(turn, StepKind.APPROVAL, call.index)
@@ -216,6 +214,19 @@ class TurnRunner:
         ]
         if requests:
             await self.logs.append(log, requests, events)
+
+
+def approval_request(call: EpisodeToolCall, expire_time: datetime) -> episode_pb2.ApprovalRequested:
+    request = episode_pb2.ApprovalRequested(
+        call=call.asked, expire_time=timestamp_to_proto(expire_time)
+    )
+    if call.decision is not None:
+        request.reason = call.decision.reason
+    if call.tool is not None:
+        request.side_effect = call.tool.side_effect
+        if call.tool.HasField("price_per_call"):
+            request.price.CopyFrom(call.tool.price_per_call)
+    return request
 
 
 def approval_of(turn: TurnInput, call_index: int) -> trajectory_pb2.ApprovalDecision | None:

@@ -46,8 +46,15 @@ def selects(policy: PolicySpec, spec: ToolSpec) -> bool:
 
 
 def needs_approval(policy: PolicySpec, spec: ToolSpec, choice: ModelChoice) -> bool:
-    policies = (policy, *(floor.policy.spec for floor in policy.floors))
-    return any(match(each.approval, spec, choice) for each in policies)
+    return bool(approval_rule(policy, spec, choice))
+
+
+def approval_rule(policy: PolicySpec, spec: ToolSpec, choice: ModelChoice) -> str:
+    """The rule by which a person approves each call, in words; empty where none does."""
+    for floor in policy.floors:
+        if matched := match(floor.policy.spec.approval, spec, choice):
+            return f"{matched} ({floor.origin})"
+    return match(policy.approval, spec, choice)
 
 
 def match(selector: Selector, spec: ToolSpec, choice: ModelChoice) -> str:
@@ -68,8 +75,8 @@ def match(selector: Selector, spec: ToolSpec, choice: ModelChoice) -> str:
 def admission(policy: PolicySpec, spec: ToolSpec, choice: ModelChoice) -> str:
     matched = match(policy.allow, spec, choice)
     reason = f"allowed by {matched}" if matched else "nothing in the policy keeps it out"
-    waits = needs_approval(policy, spec, choice)
-    return f"{reason}; each call waits for a person's approval" if waits else reason
+    rule = approval_rule(policy, spec, choice)
+    return f"{reason}; each call waits for a person's approval by {rule}" if rule else reason
 
 
 def _selection_rejection(policy: PolicySpec, spec: ToolSpec, choice: ModelChoice) -> str:

@@ -22,12 +22,13 @@ from integration.episodes.platform_under_test import (
     until_asked,
 )
 from integration.episodes.test_children import child_id, with_researcher
-from podium.common.v1 import failure_pb2
+from podium.common.v1 import failure_pb2, money_pb2
 from podium.episodes.v1 import direct_call_service_pb2 as calls_pb
 from podium.episodes.v1 import episode_pb2, trajectory_pb2
 from podium.episodes.v1 import episode_service_pb2 as pb
 from podium.episodes.v1.direct_call_service_pb2_grpc import DirectCallServiceStub
 from podium.episodes.v1.episode_service_pb2_grpc import EpisodeServiceStub
+from podium.registry.v1 import tool_pb2
 from podium_kit.embedded.temporal import EmbeddedTemporal
 from podium_kit.rpc.identity import ROLE_SCOPES, Role, Scope
 
@@ -176,7 +177,10 @@ def places(found: list[pb.WaitingApproval]) -> list[tuple[str, int, int]]:
 
 
 async def test_the_queue_holds_what_waits_until_it_is_decided(platform: Platform) -> None:
-    platform.neighbours.registry.toolset = make_toolset("pay", needs_approval=True)
+    toolset = make_toolset("pay", needs_approval=True)
+    toolset.tools[0].side_effect = tool_pb2.SIDE_EFFECT_EFFECTFUL
+    toolset.tools[0].price_per_call.CopyFrom(money_pb2.Money(currency_code="USD", amount="0.05"))
+    platform.neighbours.registry.toolset = toolset
     two = calls(call("pay", '{"usd": 1}'), call("pay", '{"usd": 2}', 1))
     platform.neighbours.orchestrator.decide = in_turns(two, answer("paid"))
     async with platform.client() as ada, platform.client(subject="boss") as boss:
@@ -188,6 +192,11 @@ async def test_the_queue_holds_what_waits_until_it_is_decided(platform: Platform
         assert waiting == await listed(boss)
         assert [each.call.arguments_json for each in waiting[:2]] == ['{"usd": 1}', '{"usd": 2}']
         assert {each.started_by for each in waiting} == {"ada"}
+        assert {each.task for each in waiting} == {first.spec.task}
+        assert {(each.price.amount, each.side_effect) for each in waiting} == {
+            ("0.05", tool_pb2.SIDE_EFFECT_EFFECTFUL)
+        }
+        assert {each.policy_name for each in waiting} == {"balanced"}
         assert all(
             each.approvable and each.expire_time.seconds > each.create_time.seconds
             for each in waiting

@@ -342,7 +342,8 @@ async def test_an_explanation_says_which_calls_wait_for_a_person(ada: Caller) ->
     await ada.create_policy("floor", approval=Selector(names=["calculator"]))
     explained = await ada.policies.ExplainToolset(pb.ExplainToolsetRequest(policy="balanced"))
     reasons = {each.name: each.reason for each in explained.decisions}
-    assert "waits for a person's approval" in reasons["calculator"]
+    asked = "each call waits for a person's approval by name calculator (the tenant's floor)"
+    assert reasons["calculator"].endswith(asked)
     assert "approval" not in reasons["answer"]
     waiting = {each.name for each in explained.decisions if each.needs_approval}
     assert waiting == {"calculator"}

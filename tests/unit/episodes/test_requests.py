@@ -12,12 +12,8 @@ from episodes.approvals.convert import place_from_token, token_of
 from episodes.approvals.models import ApprovalPosition
 from episodes.attachments.checks import UNLIMITED, checked_attachments
 from episodes.attachments.store import COPY, Files, store_files
-from episodes.episodes.convert import (
-    EPISODE_METADATA,
-    SPEC_METADATA,
-    withhold_content,
-)
 from episodes.episodes.convert_search import position_from_proto, position_token
+from episodes.episodes.convert_withheld import EPISODE_METADATA, SPEC_METADATA, withhold_content
 from episodes.episodes.search import PagePosition
 from episodes.episodes.service import REASON_CHARACTERS_MAX, Episodes
 from episodes.episodes.store_watch import News

@@ -1,4 +1,4 @@
-from episodes.episodes.withholding import EVENT_METADATA, withhold_event
+from episodes.episodes.convert_withheld import EVENT_METADATA, withhold_event
 from podium.common.v1 import failure_pb2, money_pb2
 from podium.episodes.v1 import check_pb2
 from podium.episodes.v1 import episode_pb2 as pb

@@ -820,6 +820,13 @@ class ApprovalRequested(_message.Message):
 
     CALL_FIELD_NUMBER: _builtins.int
     EXPIRE_TIME_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    PRICE_FIELD_NUMBER: _builtins.int
+    SIDE_EFFECT_FIELD_NUMBER: _builtins.int
+    reason: _builtins.str
+    """The decision of the policy that asks, in words."""
+    side_effect: _tool_pb2.SideEffect.ValueType
+    """The effect of the call."""
     @_builtins.property
     def call(self) -> _orchestrator_service_pb2.ToolCall:
         """The call."""
@@ -828,15 +835,22 @@ class ApprovalRequested(_message.Message):
     def expire_time(self) -> _timestamp_pb2.Timestamp:
         """Until when; without a decision the call is denied."""
 
+    @_builtins.property
+    def price(self) -> _money_pb2.Money:
+        """The most that the call may cost; unset means unknown."""
+
     def __init__(
         self,
         *,
         call: _orchestrator_service_pb2.ToolCall | None = ...,
         expire_time: _timestamp_pb2.Timestamp | None = ...,
+        reason: _builtins.str = ...,
+        price: _money_pb2.Money | None = ...,
+        side_effect: _tool_pb2.SideEffect.ValueType = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["call", b"call", "expire_time", b"expire_time"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["call", b"call", "expire_time", b"expire_time", "price", b"price"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["call", b"call", "expire_time", b"expire_time"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["call", b"call", "expire_time", b"expire_time", "price", b"price", "reason", b"reason", "side_effect", b"side_effect"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -17,6 +17,7 @@ from podium.episodes.v1 import episode_pb2 as _episode_pb2
 from podium.episodes.v1 import feedback_pb2 as _feedback_pb2
 from podium.episodes.v1 import trajectory_pb2 as _trajectory_pb2
 from podium.orchestrator.v1 import orchestrator_service_pb2 as _orchestrator_service_pb2
+from podium.registry.v1 import tool_pb2 as _tool_pb2
 import builtins as _builtins
 import sys
 import typing as _typing
@@ -1023,6 +1024,11 @@ class WaitingApproval(_message.Message):
     CREATE_TIME_FIELD_NUMBER: _builtins.int
     EXPIRE_TIME_FIELD_NUMBER: _builtins.int
     APPROVABLE_FIELD_NUMBER: _builtins.int
+    TASK_FIELD_NUMBER: _builtins.int
+    POLICY_NAME_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    PRICE_FIELD_NUMBER: _builtins.int
+    SIDE_EFFECT_FIELD_NUMBER: _builtins.int
     episode_id: _builtins.str
     """The episode that asks."""
     started_by: _builtins.str
@@ -1031,6 +1037,14 @@ class WaitingApproval(_message.Message):
     """Turn of the call."""
     approvable: _builtins.bool
     """True if the caller of this list may approve it; everybody who reads it may deny it."""
+    task: _builtins.str
+    """The first 400 characters of the episode's task."""
+    policy_name: _builtins.str
+    """Policy that the episode runs under."""
+    reason: _builtins.str
+    """The decision of the policy that asks, in words."""
+    side_effect: _tool_pb2.SideEffect.ValueType
+    """The effect of the call."""
     @_builtins.property
     def call(self) -> _orchestrator_service_pb2.ToolCall:
         """The call; its index is what ApproveToolCall takes."""
@@ -1043,6 +1057,10 @@ class WaitingApproval(_message.Message):
     def expire_time(self) -> _timestamp_pb2.Timestamp:
         """Until when; without a decision the call is denied."""
 
+    @_builtins.property
+    def price(self) -> _money_pb2.Money:
+        """The most that the call may cost; unset means unknown."""
+
     def __init__(
         self,
         *,
@@ -1053,10 +1071,15 @@ class WaitingApproval(_message.Message):
         create_time: _timestamp_pb2.Timestamp | None = ...,
         expire_time: _timestamp_pb2.Timestamp | None = ...,
         approvable: _builtins.bool = ...,
+        task: _builtins.str = ...,
+        policy_name: _builtins.str = ...,
+        reason: _builtins.str = ...,
+        price: _money_pb2.Money | None = ...,
+        side_effect: _tool_pb2.SideEffect.ValueType = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["call", b"call", "create_time", b"create_time", "expire_time", b"expire_time"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["call", b"call", "create_time", b"create_time", "expire_time", b"expire_time", "price", b"price"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["approvable", b"approvable", "call", b"call", "create_time", b"create_time", "episode_id", b"episode_id", "expire_time", b"expire_time", "started_by", b"started_by", "turn", b"turn"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["approvable", b"approvable", "call", b"call", "create_time", b"create_time", "episode_id", b"episode_id", "expire_time", b"expire_time", "policy_name", b"policy_name", "price", b"price", "reason", b"reason", "side_effect", b"side_effect", "started_by", b"started_by", "task", b"task", "turn", b"turn"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

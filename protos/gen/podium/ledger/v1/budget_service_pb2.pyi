@@ -201,6 +201,9 @@ class BudgetStatus(_message.Message):
     POSTED_FIELD_NUMBER: _builtins.int
     HELD_FIELD_NUMBER: _builtins.int
     REMAINING_FIELD_NUMBER: _builtins.int
+    WINDOW_END_FIELD_NUMBER: _builtins.int
+    FORECAST_FIELD_NUMBER: _builtins.int
+    EXHAUST_TIME_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def budget(self) -> Global___Budget:
         """The budget."""
@@ -221,6 +224,20 @@ class BudgetStatus(_message.Message):
     def remaining(self) -> _money_pb2.Money:
         """Left in it: hard limit less posted less held, never below zero."""
 
+    @_builtins.property
+    def window_end(self) -> _timestamp_pb2.Timestamp:
+        """End of the window, or of the budget where that is earlier; unset where it has none."""
+
+    @_builtins.property
+    def forecast(self) -> _money_pb2.Money:
+        """What is posted at the end if spending continues as it did in this window so far; unset without an
+        end, and in the first fiftieth of the window.
+        """
+
+    @_builtins.property
+    def exhaust_time(self) -> _timestamp_pb2.Timestamp:
+        """When the hard limit is then reached; unset where that is not before the end."""
+
     def __init__(
         self,
         *,
@@ -229,10 +246,13 @@ class BudgetStatus(_message.Message):
         posted: _money_pb2.Money | None = ...,
         held: _money_pb2.Money | None = ...,
         remaining: _money_pb2.Money | None = ...,
+        window_end: _timestamp_pb2.Timestamp | None = ...,
+        forecast: _money_pb2.Money | None = ...,
+        exhaust_time: _timestamp_pb2.Timestamp | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["budget", b"budget", "held", b"held", "posted", b"posted", "remaining", b"remaining", "window_start", b"window_start"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["budget", b"budget", "exhaust_time", b"exhaust_time", "forecast", b"forecast", "held", b"held", "posted", b"posted", "remaining", b"remaining", "window_end", b"window_end", "window_start", b"window_start"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["budget", b"budget", "held", b"held", "posted", b"posted", "remaining", b"remaining", "window_start", b"window_start"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["budget", b"budget", "exhaust_time", b"exhaust_time", "forecast", b"forecast", "held", b"held", "posted", b"posted", "remaining", b"remaining", "window_end", b"window_end", "window_start", b"window_start"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
