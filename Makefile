@@ -29,7 +29,7 @@ PYTEST := PYTHONPATH=tests $(PYTHON) -m pytest -p no_skips $(SEED:%=--randomly-s
 PROGRAM := GRPC_ENABLE_FORK_SUPPORT=false PYTHONPATH=tests $(PYTHON) -m
 IN_PARALLEL := -n $(WORKERS) --dist loadscope -p not_run
 
-.PHONY: help setup vllm pin proto proto-check proto-breaking proto-release sdk console lint $(LINT) format test test-all chaos chaos-all soak demo sealed up examples fuzz providers rest-search supply-chain bench-episodes bench-lists bench-ledger bench-gateway bench-tools bench-capacity bench-evaluations bench-neighbours bench-training bench-orchestrators $(IMAGES:%=wheels-%) wheels-podium $(IMAGES:%=image-%) image image-archives image-earlier push cluster-test chart crds chart-docs chart-slow prometheus docs clean console-test pictures clients evaluators otlp-backends openapi-documents
+.PHONY: help setup vllm pin proto proto-check proto-breaking proto-release sdk console lint $(LINT) format test test-all chaos chaos-all soak demo sealed up examples fuzz providers rest-search supply-chain bench-episodes bench-lists bench-ledger bench-gateway bench-tools bench-capacity bench-evaluations bench-neighbours bench-training bench-orchestrators bench-competence $(IMAGES:%=wheels-%) wheels-podium $(IMAGES:%=image-%) image image-archives image-earlier push cluster-test chart crds chart-docs chart-slow prometheus docs clean console-test pictures clients evaluators otlp-backends openapi-documents
 
 help: ## Print this help
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -234,6 +234,9 @@ bench-training: setup ## A training step beside TRL's, drift, and time to a vers
 
 bench-orchestrators: setup ## Every expert alone, rules, the untrained model and the trained orchestrator: reward under seven preference vectors; STUDY=unseen-prices and others, COUNT=80 SEED="2 3 4" START=folder of the version before, CONTROL=NAME=folder of another
 	$(PROGRAM) bench.orchestrators $(if $(STUDY),--study $(STUDY)) $(if $(COUNT),--count $(COUNT)) $(if $(SEED),--seed $(SEED)) $(if $(START),--start $(START)) $(if $(CONTROL),--control $(CONTROL))
+
+bench-competence: setup ## How well the record in similar tasks predicts which expert is right, by ways to find such tasks
+	$(PROGRAM) bench.competence
 
 bench-ledger: setup ## Pairs, batches and posts of the ledger against the least SQL there is
 	$(PROGRAM) bench.ledger $(PARTS)

@@ -105,6 +105,8 @@ class EpisodeFacts:
     # Numbers of podium.common.v1.FailureKind.
     failure_kinds: frozenset[int] = frozenset()
     score: float | None = None
+    # Tools, as tool/model where a model answered, that the answer's verdict is credited to.
+    credited: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,8 @@ from episodes.clients import (
     RegistryClient,
     RegistryPolicies,
 )
+from episodes.competence.service import CompetenceRecords
+from episodes.competence.store import CompetenceStore
 from episodes.config import ServerConfig
 from episodes.direct_calls.executor import CALL_QUEUE
 from episodes.direct_calls.service import DirectCalls
@@ -99,7 +101,9 @@ async def serve(config: ServerConfig) -> None:
         ledger=Ledger(channel_to(config.cost_ledger_target)),
         orchestrator=orchestrator,
         models=OrchestratorModels(orchestrator),
-        offers=ToolOffers(registry, config.tools_offered_max),
+        offers=ToolOffers(
+            registry, CompetenceRecords(CompetenceStore(engine)), config.tools_offered_max
+        ),
         live=LiveTraffic(LiveStore(engine)),
         checks=FairThread(),
     )

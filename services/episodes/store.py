@@ -123,7 +123,10 @@ RECORD_FACTS = """
         cost = COALESCE(CAST(:cost AS numeric), 0), currency = CAST(:currency AS text),
         unpriced = CAST(:unpriced AS integer) > 0,
         tools = CAST(:tools AS text[]), failure_kinds = CAST(:failure_kinds AS integer[]),
-        score = CAST(:fact_score AS double precision),
+        score = CAST(:fact_score AS double precision), credited = CAST(:credited AS text[]),
+        verdict = CAST(:verdict AS double precision),
+        verdict_time = CASE WHEN CAST(:verdict AS double precision) IS NOT NULL
+            THEN clock_timestamp() END,
         duration_ms = 1000 * extract(epoch FROM clock_timestamp() - create_time)
     WHERE id = CAST(:id AS uuid) AND stop_reason IS NULL
 """
@@ -252,6 +255,8 @@ def facts_values(facts: EpisodeFacts) -> dict[str, object]:
         "tools": sorted(facts.tools),
         "failure_kinds": sorted(facts.failure_kinds),
         "fact_score": facts.score,
+        "credited": sorted(facts.credited),
+        "verdict": facts.score if facts.credited else None,
     }
 
 

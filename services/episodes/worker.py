@@ -24,6 +24,8 @@ from episodes.clients import (
     RegistryClient,
     RegistryPolicies,
 )
+from episodes.competence.service import CompetenceRecords
+from episodes.competence.store import CompetenceStore
 from episodes.config import WorkerConfig
 from episodes.direct_calls.executor import CALL_QUEUE, DirectCallMaker, QueuedCalls
 from episodes.direct_calls.store import DirectCallStore
@@ -109,6 +111,7 @@ async def work(config: WorkerConfig) -> None:
             config.temporal_target, config.temporal_namespace, config.temporal
         )
         settlements = Settlements(StepStore(engine))
+        offers = _offers(config, engine)
         maker = _direct_call_maker(config, engine)
         executor = executor_of(config, engine, settlements)
         starter = WorkflowStarter(temporal, config.task_queue, config.temporal_timeout_s)
@@ -129,9 +132,9 @@ async def work(config: WorkerConfig) -> None:
             LeaseWorker(calls, QueuedCalls(calls, maker), max_concurrency),
         ]
         async with (
-            _tasks(config, engine, version, settlements, starter) as tasks,
+            _tasks(config, engine, version, settlements, starter, offers=offers) as tasks,
             _leases(engine, runners) as leasing,
-            _worker(config, engine, temporal, executor) as worker,
+            _worker(config, engine, temporal, executor, offers) as worker,
             _probes(config, engine, temporal, [*tasks, *leasing]),
         ):
             temporal.follow(partial(setattr, worker, "client"))
@@ -222,18 +225,25 @@ def executor_of(
     return EpisodeExecutor(turns, judge, finish)
 
 
+def _offers(config: WorkerConfig, engine: AsyncEngine) -> ToolOffers:
+    registry = RegistryClient(_channels(config)(config.tool_registry_target))
+    return ToolOffers(
+        registry, CompetenceRecords(CompetenceStore(engine)), config.tools_offered_max
+    )
+
+
 def _worker(
     config: WorkerConfig,
     engine: AsyncEngine,
     temporal: TemporalConnection,
     executor: EpisodeExecutor,
+    offers: ToolOffers,
 ) -> Worker:
-    registry = RegistryClient(_channels(config)(config.tool_registry_target))
     admission = AdmitChildActivity(
         executor.turns.episodes,
         executor.turns.logs,
         EpisodeStore(engine),
-        ToolOffers(registry, config.tools_offered_max),
+        offers,
         executor.turns.decider.models,
     )
     activities = EpisodeActivities(executor)
@@ -290,6 +300,8 @@ async def _tasks(
     version: CurrentVersion,
     settlements: Settlements,
     starter: WorkflowStarter,
+    *,
+    offers: ToolOffers,
 ) -> AsyncIterator[list[BackgroundTask]]:
     outbox, producer = OutboxStore(engine), Producer(config.kafka)
     streaming, sweeping = Leadership(engine, RELAY_LOCK), Leadership(engine, SWEEP_LOCK)
@@ -312,9 +324,6 @@ async def _tasks(
     to_orchestrator = channel_to(config.orchestrator_inference_target)
     promotions = Promotions(PromotionStore(engine), webhooks, OrchestratorClient(to_orchestrator))
     promoted = partial(delivery.lead, promotions.poll)
-    offers = ToolOffers(
-        RegistryClient(channel_to(config.tool_registry_target)), config.tools_offered_max
-    )
     orchestrator_models = OrchestratorModels(OrchestratorClient(to_orchestrator))
     live = LiveEvaluations(LiveStore(engine), EpisodeStore(engine), offers, orchestrator_models)
     evaluated = partial(sweeping.lead, live.poll)

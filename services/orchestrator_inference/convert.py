@@ -6,6 +6,7 @@ from orchestrator_inference.models import (
     Action,
     ActionToolCall,
     CallEstimate,
+    Competence,
     Decision,
     EngineModel,
     Left,
@@ -99,7 +100,12 @@ def _estimate_from_proto(estimate: toolset_pb2.CallEstimate) -> CallEstimate:
         optional_money_from_proto(estimate.cost),
         duration_from_proto(estimate.latency) if timed else None,
         estimate.weight,
+        _competence_from_proto(estimate.competence) if estimate.HasField("competence") else None,
     )
+
+
+def _competence_from_proto(record: toolset_pb2.Competence) -> Competence:
+    return Competence(record.similar_task_count, record.right_count, record.probability)
 
 
 def _preferences_from_proto(request: pb.NextActionRequest) -> Preferences | None:

@@ -25,6 +25,16 @@ class ResultSection(StrEnum):
 
 
 @dataclass(frozen=True)
+class Competence:
+    """The record in tasks like the episode's, 0 of 0 where they are too few to be stated, and the
+    probability of a right answer."""
+
+    similar_task_count: int
+    right_count: int
+    probability: float
+
+
+@dataclass(frozen=True)
 class CallEstimate:
     """The expected cost and latency of a call; None is unknown.
 
@@ -36,6 +46,14 @@ class CallEstimate:
     latency_s: float | None
     weight: float = 0.0
     """The tenant's, of calling it."""
+    competence: Competence | None = None
+
+    @property
+    def record(self) -> str:
+        """Returns for example `12 of 14`; empty where there are too few similar tasks."""
+        if self.competence is None or not self.competence.similar_task_count:
+            return ""
+        return f"{self.competence.right_count} of {self.competence.similar_task_count}"
 
 
 @dataclass(frozen=True)
@@ -53,9 +71,20 @@ class PromptTool:
 
     @property
     def notes(self) -> str:
-        """Returns the part of a description that is never cut: for example `$0.01, 1-5 s, 99%`."""
+        """Returns the part of a description that is never cut: for example `$0.01, 1-5 s, 99%;
+        right in 12 of 14 similar tasks`."""
         answers = "gives the final answer" if self.gives_answer else ""
-        return ", ".join(part for part in (self.terms, answers) if part)
+        terms = "; ".join(part for part in (self.terms, self._record) if part)
+        return ", ".join(part for part in (terms, answers) if part)
+
+    @property
+    def _record(self) -> str:
+        """Returns for example `right in similar tasks: large 12 of 14, small 3 of 10`."""
+        known = [each for each in self.estimates if each.record]
+        if known and not known[0].model_alias:
+            return f"right in {known[0].record} similar tasks"
+        records = ", ".join(f"{each.model_alias} {each.record}" for each in known)
+        return f"right in similar tasks: {records}" if records else ""
 
 
 @dataclass(frozen=True)

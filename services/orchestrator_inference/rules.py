@@ -14,6 +14,7 @@ from orchestrator_inference.action.parser import parse_action
 from orchestrator_inference.action.schema import parameters_of
 from orchestrator_inference.errors import EmptyTask, ModelNotFound
 from orchestrator_inference.models import (
+    CallEstimate,
     Completion,
     Decision,
     Observation,
@@ -23,10 +24,21 @@ from orchestrator_inference.models import (
 )
 from orchestrator_inference.prompt.worth import Way, rated_ways
 from podium_kit.metering import Usage, UsageSource
-from podium_kit.models.rules import ALWAYS, CHEAPEST, RANDOM, RULE_SKU, RULES, WORTH, is_rule
+from podium_kit.models.rules import (
+    ALWAYS,
+    CHEAPEST,
+    COMPETENCE,
+    RANDOM,
+    RULE_SKU,
+    RULES,
+    WORTH,
+    is_rule,
+)
 
 NO_MODEL = "No tool on offer has a model to ask."
 INDIFFERENT = Preferences(1, 0, 0)
+# Of a model that no verified episode asked: as likely right as wrong.
+UNKNOWN_PROBABILITY = 0.5
 
 
 def decided_by_rule(situation: Situation) -> Decision:
@@ -89,8 +101,22 @@ def _order(situation: Situation) -> Sequence[tuple[str, str]]:
 
 def _by_worth(situation: Situation) -> list[Way]:
     """In the order of the prompt's line of worth; of equals the tools' order decides."""
+    return _by_value(situation, lambda worth, estimate: worth)
+
+
+def _by_competence(situation: Situation) -> list[Way]:
+    """By the expected worth: that of a right answer times its probability."""
+
+    def value(worth: int, estimate: CallEstimate) -> float:
+        known = estimate.competence
+        return worth * (UNKNOWN_PROBABILITY if known is None else known.probability)
+
+    return _by_value(situation, value)
+
+
+def _by_value(situation: Situation, value: Callable[[int, CallEstimate], float]) -> list[Way]:
     rated = rated_ways(situation.tools, situation.preferences or INDIFFERENT)
-    ordered = sorted(rated, key=lambda each: -each[1])
+    ordered = sorted(rated, key=lambda each: -value(each[1], each[0][1]))
     return [way for way, _ in ordered if way[1].model_alias]
 
 
@@ -119,6 +145,7 @@ def _models(situation: Situation) -> list[Way]:
 
 ORDERS: Mapping[str, Callable[[Situation], list[Way]]] = {
     WORTH: _by_worth,
+    COMPETENCE: _by_competence,
     CHEAPEST: _by_cost,
     RANDOM: _by_chance,
 }

@@ -16,6 +16,7 @@ from podium.registry.v1.tool_registry_service_pb2_grpc import (
 from podium_kit import telemetry
 from podium_kit.models.embeddings import Embeddings
 from podium_kit.models.model_families import ModelFamiliesFile
+from podium_kit.models.static_embeddings import StaticEmbeddings
 from podium_kit.postgres.engine import check, open_engine
 from podium_kit.postgres.migrations import upgrade
 from podium_kit.rpc.background import BackgroundTask
@@ -42,7 +43,6 @@ from tool_registry.policies.store_bindings import BindingStore
 from tool_registry.policies.store_learning import LearningStore
 from tool_registry.ranking.experience import Experience
 from tool_registry.ranking.search import ToolSearch
-from tool_registry.ranking.static_embeddings import StaticEmbeddings
 from tool_registry.servicer import ToolRegistryServicer
 from tool_registry.servicer_policies import PolicyServicer
 from tool_registry.tools.batch import ToolBatches

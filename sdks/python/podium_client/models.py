@@ -2790,32 +2790,6 @@ class BindPolicyRequest(Model):
     """
 
 
-class CallEstimate(Model):
-    """
-    The expected cost and latency of a call, and the tenant's weight of it.
-    """
-
-    model_config = ConfigDict(
-        arbitrary_types_allowed=True,
-    )
-    model_alias: str = ""
-    """
-    The model asked, for tools that offer a choice of models; unset for any other.
-    """
-    cost: Money | None = None
-    """
-    Mean cost of the measured calls, coarse; before the first, of one with 500 tokens in and 500 out. Unset means unknown.
-    """
-    latency: Duration | None = None
-    """
-    Median latency, coarse; unset means unknown.
-    """
-    weight: float = 0.0
-    """
-    Weight of the tool, plus that of the model, in the preference vector.
-    """
-
-
 class ClientTool(Model):
     """
     A function that the caller of an episode offers to it, and runs.
@@ -2847,6 +2821,25 @@ class CodeConnection(Model):
     memory_bytes: int = 0
     """
     Memory limit in bytes, at most 4 GiB; 0 means the adapters' default.
+    """
+
+
+class Competence(Model):
+    """
+    The record of a tool, or of a model of one, in verified episodes of the tenant with consent to training. Recent episodes count more: a record forgets.
+    """
+
+    similar_task_count: int = 0
+    """
+    Tasks like the episode's, of which the newest make up most; 0 where they are too few to be stated.
+    """
+    right_count: int = 0
+    """
+    Those of them whose answer was right.
+    """
+    probability: float = 0.0
+    """
+    Probability of a right answer to the episode's task, from similar tasks and, where there are few of them, from all tasks.
     """
 
 
@@ -3491,128 +3484,6 @@ class ReportAdherenceResponse(Model):
     episodes: Annotated[list[EpisodeAdherence], Field(validate_default=True)] = []
     """
     One per scored episode, newest first.
-    """
-
-
-class ResolvedTool(Model):
-    """
-    One tool as an episode may use it.
-    """
-
-    model_config = ConfigDict(
-        arbitrary_types_allowed=True,
-    )
-    name: str = ""
-    """
-    Tool name.
-    """
-    version: int = 0
-    """
-    The version the episode is pinned to.
-    """
-    kind: Literal["TOOL_KIND_FUNCTION", "TOOL_KIND_HTTP", "TOOL_KIND_MCP", "TOOL_KIND_CODE", "TOOL_KIND_RETRIEVAL", "TOOL_KIND_LLM", "TOOL_KIND_GRPC", "TOOL_KIND_PODIUM", "TOOL_KIND_FIND_TOOLS", "TOOL_KIND_CLIENT"] | str | None = (
-        None
-    )
-    """
-    The kind, which chooses the adapter.
-    """
-    description: str = ""
-    """
-    Description the orchestrator sees.
-    """
-    parameters_json_schema: str = ""
-    """
-    JSON Schema of the arguments; choices of a model are an enum in it.
-    """
-    side_effect: Literal["SIDE_EFFECT_PURE", "SIDE_EFFECT_IDEMPOTENT", "SIDE_EFFECT_EFFECTFUL"] | str | None = (
-        None
-    )
-    """
-    The effect of calling it twice.
-    """
-    weight: float = 0.0
-    """
-    Weight in the preference vector.
-    """
-    sku: str = ""
-    """
-    SKU in the price book; unset means the price is unknown.
-    """
-    model_skus: dict[str, str] = {}
-    """
-    SKU per model alias, for tools of kind llm.
-    """
-    timeout: Duration | None = None
-    """
-    Longest call.
-    """
-    max_output_tokens: int = 0
-    """
-    Largest completion in tokens, for tools of kind llm.
-    """
-    needs_approval: bool = False
-    """
-    True if a call waits for a person's approval.
-    """
-    price_per_call: Money | None = None
-    """
-    Mean or worst-case price of one call for this tenant; unset means unknown.
-    """
-    capabilities: list[str] = []
-    """
-    The capability, for fallbacks.
-    """
-    podium: PodiumConnection | None = None
-    """
-    The orchestrator to run, for tools of kind podium; unset for any other.
-    """
-    result_json_schema: str = ""
-    """
-    JSON Schema of the result, for tools of kind podium; unset means any.
-    """
-    max_output_bytes: int = 0
-    """
-    Largest output in bytes, for tools of kind podium.
-    """
-    model_aliases: list[str] = []
-    """
-    Model aliases in the tool's order, for tools of kind llm: when the one asked for cannot answer, the others are asked in this order.
-    """
-    terms: str = ""
-    """
-    This tenant's price and weight, measured latency and success, as the orchestrator sees them.
-    """
-    embeds: bool = False
-    """
-    True if it turns texts into vectors (LLM_ROLE_EMBEDDER).
-    """
-    model_takes: Annotated[dict[str, MediaKinds], Field(validate_default=True)] = {}
-    """
-    What models read besides text, by their alias, for tools of kind llm; those that take text alone are left out.
-    """
-    estimates: Annotated[list[CallEstimate], Field(validate_default=True)] = []
-    """
-    What a call is expected to cost and take: of the tool, or of each model it offers.
-    """
-    gives_answer: bool = False
-    """
-    True if what a call gives is the episode's answer, and ends it.
-    """
-    prompt_bytes: int = 0
-    """
-    Bytes of an llm tool's own system prompt, which a hold covers.
-    """
-    executor: ResolvedTool | None = None
-    """
-    The tool that runs what the model writes, for composite tools of kind llm; unset for any other.
-    """
-    executor_argument: str = ""
-    """
-    The argument of the executor that is given the text.
-    """
-    delegates: bool = False
-    """
-    True if its models take a step with the episode's tools (LLM_ROLE_DELEGATE).
     """
 
 
@@ -5107,43 +4978,6 @@ class Observation(Model):
     """
 
 
-class ToolDefinition(Model):
-    """
-    A tool as the model sees it.
-    """
-
-    name: str = ""
-    """
-    Function name.
-    """
-    description: str = ""
-    """
-    What it does; cut when it is long.
-    """
-    parameters_json_schema: str = ""
-    """
-    JSON Schema 2020-12 of the arguments; its root is an object.
-    """
-    section: Literal["RESULT_SECTION_DOCUMENT", "RESULT_SECTION_CODE", "RESULT_SECTION_ATTEMPT"] | str | None = (
-        None
-    )
-    """
-    Section of the stateless layout its results belong to.
-    """
-    terms: str = ""
-    """
-    What a call costs and takes, how often it succeeds and the tenant's weight, for example "$0.01, 1-5 s, 99%, weight 0.5"; never cut.
-    """
-    estimates: Annotated[list[CallEstimate], Field(validate_default=True)] = []
-    """
-    What a call is expected to cost and take. From these and the preference vector the prompt states what a right answer is worth by each way.
-    """
-    gives_answer: bool = False
-    """
-    True if what a call gives is the answer. Such tools can be called in the last turn.
-    """
-
-
 class BasicAuth(Model):
     """
     A user name and a password.
@@ -5167,6 +5001,36 @@ class BindPolicyResponse(Model):
     binding: PolicyBinding | None = None
     """
     The binding, as it was made first.
+    """
+
+
+class CallEstimate(Model):
+    """
+    The expected cost and latency of a call, and the tenant's weight of it.
+    """
+
+    model_config = ConfigDict(
+        arbitrary_types_allowed=True,
+    )
+    model_alias: str = ""
+    """
+    The model asked, for tools that offer a choice of models; unset for any other.
+    """
+    cost: Money | None = None
+    """
+    Mean cost of the measured calls, coarse; before the first, of one with 500 tokens in and 500 out. Unset means unknown.
+    """
+    latency: Duration | None = None
+    """
+    Median latency, coarse; unset means unknown.
+    """
+    weight: float = 0.0
+    """
+    Weight of the tool, plus that of the model, in the preference vector.
+    """
+    competence: Competence | None = None
+    """
+    The record in the tenant's verified episodes; unset means that there is none.
     """
 
 
@@ -5588,6 +5452,128 @@ class RegisterToolsResponse(Model):
     tools: Annotated[list[RegisteredTool], Field(validate_default=True)] = []
     """
     One for each spec, in the order of the request.
+    """
+
+
+class ResolvedTool(Model):
+    """
+    One tool as an episode may use it.
+    """
+
+    model_config = ConfigDict(
+        arbitrary_types_allowed=True,
+    )
+    name: str = ""
+    """
+    Tool name.
+    """
+    version: int = 0
+    """
+    The version the episode is pinned to.
+    """
+    kind: Literal["TOOL_KIND_FUNCTION", "TOOL_KIND_HTTP", "TOOL_KIND_MCP", "TOOL_KIND_CODE", "TOOL_KIND_RETRIEVAL", "TOOL_KIND_LLM", "TOOL_KIND_GRPC", "TOOL_KIND_PODIUM", "TOOL_KIND_FIND_TOOLS", "TOOL_KIND_CLIENT"] | str | None = (
+        None
+    )
+    """
+    The kind, which chooses the adapter.
+    """
+    description: str = ""
+    """
+    Description the orchestrator sees.
+    """
+    parameters_json_schema: str = ""
+    """
+    JSON Schema of the arguments; choices of a model are an enum in it.
+    """
+    side_effect: Literal["SIDE_EFFECT_PURE", "SIDE_EFFECT_IDEMPOTENT", "SIDE_EFFECT_EFFECTFUL"] | str | None = (
+        None
+    )
+    """
+    The effect of calling it twice.
+    """
+    weight: float = 0.0
+    """
+    Weight in the preference vector.
+    """
+    sku: str = ""
+    """
+    SKU in the price book; unset means the price is unknown.
+    """
+    model_skus: dict[str, str] = {}
+    """
+    SKU per model alias, for tools of kind llm.
+    """
+    timeout: Duration | None = None
+    """
+    Longest call.
+    """
+    max_output_tokens: int = 0
+    """
+    Largest completion in tokens, for tools of kind llm.
+    """
+    needs_approval: bool = False
+    """
+    True if a call waits for a person's approval.
+    """
+    price_per_call: Money | None = None
+    """
+    Mean or worst-case price of one call for this tenant; unset means unknown.
+    """
+    capabilities: list[str] = []
+    """
+    The capability, for fallbacks.
+    """
+    podium: PodiumConnection | None = None
+    """
+    The orchestrator to run, for tools of kind podium; unset for any other.
+    """
+    result_json_schema: str = ""
+    """
+    JSON Schema of the result, for tools of kind podium; unset means any.
+    """
+    max_output_bytes: int = 0
+    """
+    Largest output in bytes, for tools of kind podium.
+    """
+    model_aliases: list[str] = []
+    """
+    Model aliases in the tool's order, for tools of kind llm: when the one asked for cannot answer, the others are asked in this order.
+    """
+    terms: str = ""
+    """
+    This tenant's price and weight, measured latency and success, as the orchestrator sees them.
+    """
+    embeds: bool = False
+    """
+    True if it turns texts into vectors (LLM_ROLE_EMBEDDER).
+    """
+    model_takes: Annotated[dict[str, MediaKinds], Field(validate_default=True)] = {}
+    """
+    What models read besides text, by their alias, for tools of kind llm; those that take text alone are left out.
+    """
+    estimates: Annotated[list[CallEstimate], Field(validate_default=True)] = []
+    """
+    What a call is expected to cost and take: of the tool, or of each model it offers.
+    """
+    gives_answer: bool = False
+    """
+    True if what a call gives is the episode's answer, and ends it.
+    """
+    prompt_bytes: int = 0
+    """
+    Bytes of an llm tool's own system prompt, which a hold covers.
+    """
+    executor: ResolvedTool | None = None
+    """
+    The tool that runs what the model writes, for composite tools of kind llm; unset for any other.
+    """
+    executor_argument: str = ""
+    """
+    The argument of the executor that is given the text.
+    """
+    delegates: bool = False
+    """
+    True if its models take a step with the episode's tools (LLM_ROLE_DELEGATE).
     """
 
 
@@ -6385,6 +6371,43 @@ class PriceDifference(Model):
     before: Price | None = None
     """
     The version it ends or replaces; unset for a new or an unchanged price.
+    """
+
+
+class ToolDefinition(Model):
+    """
+    A tool as the model sees it.
+    """
+
+    name: str = ""
+    """
+    Function name.
+    """
+    description: str = ""
+    """
+    What it does; cut when it is long.
+    """
+    parameters_json_schema: str = ""
+    """
+    JSON Schema 2020-12 of the arguments; its root is an object.
+    """
+    section: Literal["RESULT_SECTION_DOCUMENT", "RESULT_SECTION_CODE", "RESULT_SECTION_ATTEMPT"] | str | None = (
+        None
+    )
+    """
+    Section of the stateless layout its results belong to.
+    """
+    terms: str = ""
+    """
+    What a call costs and takes, how often it succeeds and the tenant's weight, for example "$0.01, 1-5 s, 99%, weight 0.5"; never cut.
+    """
+    estimates: Annotated[list[CallEstimate], Field(validate_default=True)] = []
+    """
+    What a call is expected to cost and take. From these and the preference vector the prompt states what a right answer is worth by each way.
+    """
+    gives_answer: bool = False
+    """
+    True if what a call gives is the answer. Such tools can be called in the last turn.
     """
 
 

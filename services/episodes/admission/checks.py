@@ -2,6 +2,8 @@ from dataclasses import dataclass
 
 from episodes.attachments.checks import checked_attachments, require_readers
 from episodes.clients import FittingRequest, RegistryClient
+from episodes.competence.convert import add_records
+from episodes.competence.service import CompetenceRecords
 from episodes.errors import InvalidEpisode
 from episodes.execution.verify import verifier_of
 from episodes.models import EXCERPT_CHARACTERS, EpisodeExcerpt, Membership, NewEpisode
@@ -157,9 +159,11 @@ MESSAGES_BEFORE = 2
 
 @dataclass(frozen=True)
 class ToolOffers:
-    """Offers the tools that an episode names, or else those that fit its task best."""
+    """Offers the tools that an episode names, or else those that fit its task best, with their
+    competence in such tasks."""
 
     registry: RegistryClient
+    competence: CompetenceRecords
     tools_max: int
 
     async def of(self, spec: episode_pb2.EpisodeSpec) -> toolset_pb2.Toolset:
@@ -183,4 +187,6 @@ class ToolOffers:
                 f"{embedder} turns texts into vectors, which is nothing for an episode;"
                 " leave it out, and call it with POST /v1/embeddings"
             )
+        same = {spec.group.id, spec.replay_of}
+        add_records(toolset, await self.competence.of(spec.task, same))
         return toolset

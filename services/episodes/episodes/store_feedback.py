@@ -4,6 +4,7 @@ from sqlalchemy import text
 from sqlalchemy.engine import Row
 from sqlalchemy.ext.asyncio import AsyncEngine
 
+from episodes.competence.store import RECORD_FEEDBACK
 from episodes.models import Feedback, OutboxRecord
 from episodes.publication.store_outbox import add_record
 from episodes.webhooks.events import feedback_given
@@ -57,6 +58,8 @@ class FeedbackStore:
             if row is None:
                 return _feedback((await connection.execute(ONE, values)).one())
             stored = _feedback(row)
+            if stored.score is not None:
+                await connection.execute(RECORD_FEEDBACK, values)
             record = record_of(stored)
             await add_record(connection, record, episode_id)
             event = feedback_given(record.tenant, episode_id, stored.id, stored.score)

@@ -216,7 +216,7 @@ class EpisodeFinisher:
                 records,
                 costs=costs,
                 outcome=outcome,
-                facts=facts_of(log, ending, trajectory),
+                facts=facts_of(episode, log, ending, trajectory),
             )
         observe_end(episode.stored.new, episode.toolset, outcome)
         if len(members) == place.size:

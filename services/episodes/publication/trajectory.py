@@ -1,6 +1,7 @@
 from collections import Counter
 from datetime import UTC, datetime
 
+from episodes.competence.credit import credited_tools
 from episodes.evaluations.models import TrialOutcome
 from episodes.keys import StepKind
 from episodes.models import Ending, EpisodeFacts, Progress, Step, StopReason
@@ -123,8 +124,10 @@ def _call_names(call: trajectory_pb2.ToolInvocation) -> list[str]:
     return [tool, f"{tool}/{call.model}"] if call.model else [tool]
 
 
-def facts_of(log: StepLog, ending: Ending, trajectory: trajectory_pb2.Trajectory) -> EpisodeFacts:
-    """Returns what lists show of the episode beside its sums."""
+def facts_of(
+    episode: RunningEpisode, log: StepLog, ending: Ending, trajectory: trajectory_pb2.Trajectory
+) -> EpisodeFacts:
+    """Returns what lists show of the episode beside its sums, and what competence counts."""
     seen = [each for turn in log.tool_calls for each in observations(log, turn)]
     failures = [each.failure for each in seen if each.HasField("failure")]
     if ending.failure:
@@ -134,6 +137,7 @@ def facts_of(log: StepLog, ending: Ending, trajectory: trajectory_pb2.Trajectory
         frozenset(each.call.tool_name for each in seen),
         frozenset(int(failure.kind) for failure in failures),
         judged.score if judged else None,
+        credited_tools(episode, log, ending),
     )
 
 

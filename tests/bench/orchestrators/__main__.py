@@ -25,6 +25,7 @@ from bench.orchestrators.arms import PROMPT_ONLY, START, TRAINED, Course, arms, 
 from bench.orchestrators.experts import serving_experts
 from bench.orchestrators.journal import Journal
 from bench.orchestrators.page import write_page
+from bench.orchestrators.practice import practice_tasks
 from bench.orchestrators.report import Comparison, show
 from bench.orchestrators.study import USUAL, Study, read_study, renamed, study_names
 from podium_cli.up.installation import ensure_engine_installed
@@ -52,7 +53,9 @@ async def run(options: argparse.Namespace) -> None:
     figures = Figures("orchestrators")
     try:
         with TemporaryDirectory(prefix="podium-bench-") as folder:
-            experts = serving_experts(Path(folder), study.pool, tasks, options.seed[0])
+            # Competence is learnt from tasks of the first seed.
+            known = [*tasks, *practice_tasks(study, options.seed[0], families)]
+            experts = serving_experts(Path(folder), study.pool, known, options.seed[0])
             async with experts as tool:
                 await run_arms(compared, courses, tool, journal)
         write_page(options.study, Comparison(study, compared, courses, journal), asked)
@@ -65,7 +68,9 @@ async def run(options: argparse.Namespace) -> None:
 def _course(options: argparse.Namespace, study: Study, seed: int, families: list[str]) -> Course:
     tasks = generate(options.count, Split.HELD_OUT, seed, families)
     run_id = run_id_from(STARTED, uuid.UUID(int=seed))
-    return Course(seed, run_id, study, renamed(tasks, study), options.tools, options.withhold)
+    return Course(
+        seed, families, run_id, study, renamed(tasks, study), options.tools, options.withhold
+    )
 
 
 async def _merged(name: str, version: Path) -> Path:

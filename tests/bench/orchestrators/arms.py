@@ -8,6 +8,7 @@ from tempfile import TemporaryDirectory
 from bench.figures import say
 from bench.orchestrators.journal import Journal
 from bench.orchestrators.measuring import measure_experts
+from bench.orchestrators.practice import practise
 from bench.orchestrators.study import NewName, Study
 from local_platforms import quiet
 from podium.registry.v1 import policy_service_pb2, tool_pb2
@@ -16,7 +17,7 @@ from podium_cli.up.running import fill
 from podium_kit.client.gateway import Gateway
 from podium_kit.derived_ids import derived_uuid7
 from podium_kit.embedded.smollm2 import SmolLM2
-from podium_kit.models.rules import ALWAYS, CHEAPEST, RANDOM, WORTH
+from podium_kit.models.rules import ALWAYS, CHEAPEST, COMPETENCE, RANDOM, WORTH
 from podium_operations.local.engines import TRAINED_NAME, EngineChoice
 from podium_operations.local.platform import LocalPlatform, PlatformOptions
 from podium_training.gate import Evaluated
@@ -25,6 +26,7 @@ from podium_training.rollouts.rolling import Rolled, Roller, known_tools
 from podium_training.tasks.task import Task
 
 TRAINED, START = "trained", "its start"
+COMPETENT = "rule: worth and competence"
 PROMPT_ONLY, WITHOUT_TOOLS = "prompt only", "prompt only, without tools"
 # It writes to the limit of its tokens in nearly every turn: a minute an episode.
 UNTRAINED_POLICIES = ("bench-balanced",)
@@ -44,6 +46,8 @@ class Arm:
     turn_limit: int = 6
     policies: tuple[str, ...] = ()
     """The vectors it plays under; empty: all."""
+    practised: bool = False
+    """Whether verified episodes of other tasks precede it; such arms are the last on a platform."""
 
     @property
     def is_expert(self) -> bool:
@@ -58,6 +62,7 @@ class Course:
     """The tasks of one seed, which chooses the tools and prices of each as well."""
 
     seed: int
+    families: Sequence[str]
     run_id: str
     study: Study
     tasks: Sequence[Task]
@@ -76,6 +81,7 @@ def arms(study: Study, others: Mapping[str, Path]) -> list[Arm]:
     return [
         *(Arm(name, rule) for name, rule in rules.items()),
         Arm(TRAINED),
+        Arm(COMPETENT, COMPETENCE, practised=True),
         *(Arm(name, model_dir=at) for name, at in others.items()),
         Arm(PROMPT_ONLY, model_dir=base, policies=UNTRAINED_POLICIES),
         # Its first turn is its last, which may only answer.
@@ -92,8 +98,12 @@ async def run_arms(
         if not remaining:
             continue
         async with _platform(model_dir) as gateway:
-            await _prepare(gateway, courses[0], tool)
+            first, practised = courses[0], False
+            await _prepare(gateway, first, tool)
             for arm in remaining:
+                if arm.practised and not practised:
+                    practised = True
+                    await practise(gateway, first.run_id, first.study, first.seed, first.families)
                 for course in courses:
                     await _play(gateway, course, arm, journal)
 

@@ -4,7 +4,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from bench.orchestrators.arms import START, TRAINED
+from bench.orchestrators.arms import COMPETENT, START, TRAINED
 from bench.orchestrators.report import (
     ARMS,
     CHOICES,
@@ -25,6 +25,7 @@ FOLDER = Path("docs/studies")
 RIVALS = {
     "the best single expert": "always ",
     "the rule that asks whichever is worth most": "rule: worth most",
+    "the rule that also weighs what experts were right about": COMPETENT,
     "its start": START,
 }
 TEMPLATE = Path(__file__).with_name("page_template.md")

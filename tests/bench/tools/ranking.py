@@ -21,10 +21,10 @@ from google.protobuf import json_format
 from bench.figures import Figures, say
 from podium.registry.v1 import tool_pb2
 from podium_kit.bundled_files import bundled_folder
+from podium_kit.models.static_embeddings import StaticEmbeddings
 from podium_training.imitation.course import draw_tasks
 from tool_registry.models import ToolVersion
 from tool_registry.ranking.search import ToolSearch
-from tool_registry.ranking.static_embeddings import StaticEmbeddings
 from tool_registry.tools.catalogue import Tools
 from tool_registry.tools.convert import stored_spec
 

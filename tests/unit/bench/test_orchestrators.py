@@ -49,7 +49,7 @@ def compared(folder: Path, arms: list[Arm], episodes: dict[str, list[Evaluated]]
             for task, episode in zip(TASKS, each, strict=False):
                 named = episode.model_copy(update={"task_id": task.id})
                 journal.add(name, policy, named)
-    return Comparison(study, arms, [Course(0, "", study, TASKS, 0, 0.0)], journal)
+    return Comparison(study, arms, [Course(0, (), "", study, TASKS, 0, 0.0)], journal)
 
 
 def verdict(cost: str, folder: Path, rival: float = 0.0) -> str:

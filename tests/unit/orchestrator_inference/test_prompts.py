@@ -14,6 +14,7 @@ from orchestrator_inference.errors import ContextTooLong, TokensNotCounted
 from orchestrator_inference.models import (
     Action,
     CallEstimate,
+    Competence,
     Completion,
     EngineModel,
     Left,
@@ -218,6 +219,40 @@ def test_a_tools_terms_are_never_cut() -> None:
     [line] = PromptToolset([tool], 40).listing.splitlines()
     assert f"[{terms}]: xxx" in line
     assert len(line) < len(terms) + 100
+
+
+def recorded(name: str, *records: tuple[str, Competence | None]) -> PromptTool:
+    ways = tuple(CallEstimate(alias, None, None, 0.0, record) for alias, record in records)
+    return replace(make_tool(name), terms="$0.01, 1 s", estimates=ways)
+
+
+def test_the_line_of_a_tool_states_its_record_in_similar_tasks() -> None:
+    tools = [
+        recorded("search", ("", Competence(14, 12, 0.83))),
+        recorded(
+            "ask",
+            ("large", Competence(10, 9, 0.85)),
+            ("new", None),
+            ("rare", Competence(0, 0, 0.6)),
+            ("small", Competence(8, 3, 0.4)),
+        ),
+    ]
+    tools[1] = replace(tools[1], gives_answer=True)
+    search, ask = PromptToolset(tools, 400).listing.splitlines()
+    assert "[$0.01, 1 s; right in 12 of 14 similar tasks]:" in search
+    records = "right in similar tasks: large 9 of 10, small 3 of 8"
+    assert f"[$0.01, 1 s; {records}, gives the final answer]:" in ask
+
+
+@pytest.mark.parametrize("how", [build_stateless, build_chat, build_template])
+def test_without_a_record_a_prompt_is_what_it_was(how: "Build") -> None:
+    def built(record: Competence | None) -> Prompt:
+        tools = (recorded("ask", ("large", record), ("small", record)),)
+        toolset, room = PromptToolset(tools, 400), room_for(8192, 512, BUDGETS)
+        return how(replace(make_situation(), tools=tools), toolset, room, 1)
+
+    assert built(Competence(0, 0, 0.9)) == built(None)
+    assert built(Competence(5, 5, 0.9)) != built(None)
 
 
 def test_a_turn_says_what_must_be_called_and_what_the_answer_looks_like() -> None:

@@ -10,6 +10,7 @@ from orchestrator_inference.errors import EmptyTask, ModelNotFound
 from orchestrator_inference.models import (
     ActionToolCall,
     CallEstimate,
+    Competence,
     Observation,
     PastTurn,
     Preferences,
@@ -86,6 +87,32 @@ def test_a_rule_asks_the_model_that_it_puts_first(
     rule: str, weights: Preferences | None, first: str
 ) -> None:
     assert asked(situation(rule, preferences=weights)) == first
+
+
+@pytest.mark.parametrize(
+    ("weights", "probabilities", "first"),
+    [
+        # Nothing is known: the order is that of worth.
+        (Preferences(1, 0, 0), {}, "large"),
+        (Preferences(1, 0, 0), {"large": 0.3}, "small"),
+        (Preferences(1, 0, 0), {"large": 0.7, "small": 0.9}, "small"),
+        # The small one is worth more when it is right, and it rarely is.
+        (Preferences(1, 1, 0), {"large": 0.9, "small": 0.3}, "large"),
+        (Preferences(1, 1, 0), {"large": 0.9, "small": 0.6}, "small"),
+    ],
+)
+def test_competence_is_weighed_against_the_worth_of_a_right_answer(
+    weights: Preferences, probabilities: dict[str, float], first: str
+) -> None:
+    ways = tuple(
+        replace(each, competence=Competence(0, 0, probabilities[each.model_alias]))
+        if each.model_alias in probabilities
+        else each
+        for each in EXPERTS.estimates
+        if each.model_alias != "unpriced"
+    )
+    tools = (CALCULATOR, replace(EXPERTS, estimates=ways))
+    assert asked(situation("rule/competence", preferences=weights, tools=tools)) == first
 
 
 def test_chance_is_the_same_in_every_turn_of_an_episode_and_another_in_another_episode() -> None:

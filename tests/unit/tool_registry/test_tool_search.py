@@ -14,6 +14,7 @@ from podium.episodes.v1 import episode_service_pb2 as pb
 from podium.episodes.v1 import episode_service_pb2_grpc as rpc
 from podium_kit.metering import Dimension, LatencyHistogram, Quantity
 from podium_kit.models.openai_embeddings import Vector
+from podium_kit.models.static_embeddings import StaticEmbeddings
 from podium_kit.rpc.errors import NotFound, PermissionDenied
 from podium_kit.rpc.pages import PAGE_BYTES_MAX
 from podium_kit.rpc.status import status_of
@@ -23,7 +24,6 @@ from tool_registry.ranking import search
 from tool_registry.ranking.experience import Answered, Experience
 from tool_registry.ranking.index import ToolIndex
 from tool_registry.ranking.search import ToolSearch
-from tool_registry.ranking.static_embeddings import StaticEmbeddings
 from tool_registry.tools.catalogue import Tools
 from tool_registry.tools.listing import MAXIMUM_PAGE, take_page
 from tool_registry.toolsets.terms import cost_text

@@ -21,7 +21,12 @@ CREATE TABLE episode_facts (
     unpriced boolean NOT NULL DEFAULT false,
     tools text[] NOT NULL DEFAULT '{}',
     failure_kinds integer[] NOT NULL DEFAULT '{}',
-    score double precision
+    score double precision,
+    -- Tools, as tool/model where a model answered, that the answer's verdict is credited to; none without consent to
+    -- training. The verdict is the score, or else that of the newest feedback.
+    credited text[] NOT NULL DEFAULT '{}',
+    verdict double precision,
+    verdict_time timestamptz
 );
 -- Indexes of ended episodes alone: a row is written into them once.
 CREATE INDEX episode_facts_running ON episode_facts (tenant, create_time DESC, id DESC) WHERE stop_reason IS NULL;
@@ -39,4 +44,5 @@ CREATE INDEX episode_facts_group ON episode_facts (tenant, group_id) WHERE stop_
 CREATE INDEX episode_facts_parent ON episode_facts (parent_id) WHERE parent_id IS NOT NULL;
 CREATE INDEX episode_facts_labels ON episode_facts USING gin (labels jsonb_path_ops) WHERE stop_reason IS NOT NULL;
 CREATE INDEX episode_facts_tools ON episode_facts USING gin (tools) WHERE stop_reason IS NOT NULL;
+CREATE INDEX episode_facts_verdicts ON episode_facts (tenant, verdict_time DESC) WHERE verdict IS NOT NULL;
 CREATE INDEX episode_facts_words ON episode_facts USING gin (to_tsvector('simple', task)) WHERE stop_reason IS NOT NULL;

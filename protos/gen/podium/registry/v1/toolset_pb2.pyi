@@ -248,6 +248,7 @@ class CallEstimate(_message.Message):
     COST_FIELD_NUMBER: _builtins.int
     LATENCY_FIELD_NUMBER: _builtins.int
     WEIGHT_FIELD_NUMBER: _builtins.int
+    COMPETENCE_FIELD_NUMBER: _builtins.int
     model_alias: _builtins.str
     """The model asked, for tools that offer a choice of models; unset for any other."""
     weight: _builtins.float
@@ -262,6 +263,10 @@ class CallEstimate(_message.Message):
     def latency(self) -> _duration_pb2.Duration:
         """Median latency, coarse; unset means unknown."""
 
+    @_builtins.property
+    def competence(self) -> Global___Competence:
+        """The record in the tenant's verified episodes; unset means that there is none."""
+
     def __init__(
         self,
         *,
@@ -269,14 +274,51 @@ class CallEstimate(_message.Message):
         cost: _money_pb2.Money | None = ...,
         latency: _duration_pb2.Duration | None = ...,
         weight: _builtins.float = ...,
+        competence: Global___Competence | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["cost", b"cost", "latency", b"latency"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["competence", b"competence", "cost", b"cost", "latency", b"latency"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["cost", b"cost", "latency", b"latency", "model_alias", b"model_alias", "weight", b"weight"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["competence", b"competence", "cost", b"cost", "latency", b"latency", "model_alias", b"model_alias", "weight", b"weight"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___CallEstimate: _TypeAlias = CallEstimate  # noqa: Y015
+
+@_typing.final
+class Competence(_message.Message):
+    """The record of a tool, or of a model of one, in verified episodes of the tenant with
+    consent to training. Recent episodes count more: a record forgets.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SIMILAR_TASK_COUNT_FIELD_NUMBER: _builtins.int
+    RIGHT_COUNT_FIELD_NUMBER: _builtins.int
+    PROBABILITY_FIELD_NUMBER: _builtins.int
+    similar_task_count: _builtins.int
+    """Tasks like the episode's, of which the newest make up most; 0 where they are too few to
+    be stated.
+    """
+    right_count: _builtins.int
+    """Those of them whose answer was right."""
+    probability: _builtins.float
+    """Probability of a right answer to the episode's task, from similar tasks and, where there are
+    few of them, from all tasks.
+    """
+    def __init__(
+        self,
+        *,
+        similar_task_count: _builtins.int = ...,
+        right_count: _builtins.int = ...,
+        probability: _builtins.float = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["probability", b"probability", "right_count", b"right_count", "similar_task_count", b"similar_task_count"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Competence: _TypeAlias = Competence  # noqa: Y015
 
 @_typing.final
 class ToolDecision(_message.Message):
