@@ -25,16 +25,20 @@ class Script:
     delay_s: float
     turns: int
     thought_bytes: int
+    streams: bool = False
     in_flight: int = 0
 
-    async def chat(self, request: web.Request) -> web.Response:
+    async def chat(self, request: web.Request) -> web.StreamResponse:
         body = await request.json()
         with self._counted():
             await asyncio.sleep(self.delay_s)
         # Who asks outside of an episode gets the answer.
         parts = request.headers.get("X-Request-Id", "").split("/")
         turn = int(parts[1]) if len(parts) > 1 else self.turns
-        return web.json_response(self._completion(body, turn))
+        completion = self._completion(body, turn)
+        if self.streams and body.get("stream"):
+            return await self._stream(request, completion)
+        return web.json_response(completion)
 
     async def models(self, _request: web.Request) -> web.Response:
         return web.json_response({"object": "list", "data": [{"id": MODEL, "object": "model"}]})
@@ -50,6 +54,21 @@ class Script:
             yield
         finally:
             self.in_flight -= 1
+
+    async def _stream(self, request: web.Request, completion: dict[str, Any]) -> web.StreamResponse:
+        """The first character, and the rest when a client may have seen it."""
+        text = completion["choices"][0]["message"]["content"]
+        response = web.StreamResponse(headers={"content-type": "text/event-stream"})
+        await response.prepare(request)
+        shared = {"id": completion["id"], "created": 0, "model": completion["model"]}
+        for content, reason in ((text[0], None), (text[1:], "stop")):
+            choice = {"index": 0, "delta": {"content": content}, "finish_reason": reason}
+            chunk = {**shared, "object": "chat.completion.chunk", "choices": [choice]}
+            await response.write(f"data: {json.dumps(chunk)}\n\n".encode())
+            await asyncio.sleep(0 if reason else self.delay_s)
+        last = {**shared, "choices": [], "usage": completion["usage"]}
+        await response.write(f"data: {json.dumps(last)}\n\ndata: [DONE]\n\n".encode())
+        return response
 
     def _completion(self, body: dict[str, Any], turn: int) -> dict[str, Any]:
         action: dict[str, Any] = {"answer": "42"} if turn >= self.turns else dict(CALL)
@@ -73,8 +92,9 @@ def main() -> None:
     parser.add_argument("--delay-s", type=float, required=True)
     parser.add_argument("--turns", type=int, required=True)
     parser.add_argument("--thought-bytes", type=int, default=0)
+    parser.add_argument("--streams", action="store_true", help="when asked, as providers do")
     options = parser.parse_args()
-    script = Script(options.delay_s, options.turns, options.thought_bytes)
+    script = Script(options.delay_s, options.turns, options.thought_bytes, options.streams)
     app = web.Application(client_max_size=64 * 1024 * 1024)
     app.router.add_post("/v1/chat/completions", script.chat)
     app.router.add_get("/v1/models", script.models)

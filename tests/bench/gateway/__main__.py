@@ -21,7 +21,7 @@ from bench.episodes.model_server import MODEL
 from bench.figures import Figures, say
 from bench.gateway.budgets import use_up
 from bench.gateway.litellm import KEY, running_proxy
-from bench.gateway.load import Endpoint, Measured, listens, measure
+from bench.gateway.load import Endpoint, Measured, first_token_ms, listens, measure
 from local_platforms import local_platform
 from podium_kit.embedded.ports import free_port
 from podium_kit.embedded.process import ManagedProcess
@@ -29,6 +29,7 @@ from podium_operations.local.platform import LocalPlatform
 from podium_operations.local.state import Connection
 
 BUSIEST = 16
+FIRST_TOKENS = 20
 # So that calls that want a budget are in progress together.
 SLOW_S = 0.5
 ALONE, PROXIED, EPISODE, PEER = "model server", "tool/NAME", "one-turn episode", "LiteLLM"
@@ -49,10 +50,12 @@ async def main(plan: Mapping[int, int]) -> None:
         ):
             proxied, _ = await podiums(platform, connection)
             await measure_budget(figures, proxied, connection)
+            alone = Endpoint(ALONE, slow_url, "none", MODEL)
+            firsts = [await first_token_ms(each, FIRST_TOKENS) for each in (alone, proxied)]
+            figures.note("first_token_ms alone, proxied", firsts)
+            figures.ratio("gateway.first_token_added_ms", firsts[1] - firsts[0], "<=", 10)
         async with running_proxy(model_url) as proxy:
-            peer = Endpoint(
-                PEER, proxy.base_url, KEY, MODEL, lambda: [proxy.pid], lambda: [proxy.pid]
-            )
+            peer = Endpoint(PEER, proxy.base_url, KEY, MODEL, lambda: {"proxy": proxy.pid}, "proxy")
             found[PEER] = await measured(figures, peer, plan)
             figures.note("peer.version", proxy.version)
     conclude(figures, found)
@@ -68,6 +71,8 @@ async def measured(
     for concurrent, total in plan.items():
         found[concurrent] = await measure(endpoint, concurrent, total)
         figures.note(f"{endpoint.name}.at_{concurrent}", str(found[concurrent]))
+        each = {name: round(ms, 2) for name, ms in found[concurrent].by_process.items()}
+        figures.note(f"{endpoint.name}.processor_ms_at_{concurrent}", each)
     return found
 
 
@@ -102,7 +107,7 @@ async def running_model(delay_s: float = 0.0) -> AsyncIterator[str]:
     port = free_port()
     with TemporaryDirectory() as folder:
         command = [sys.executable, "-m", "bench.episodes.model_server"]
-        options = ["--port", str(port), "--delay-s", str(delay_s), "--turns", "1"]
+        options = ["--port", str(port), "--delay-s", str(delay_s), "--turns", "1", "--streams"]
         process = ManagedProcess("model", [*command, *options], log_path=Path(folder) / "log")
         process.start()
         try:
@@ -120,16 +125,13 @@ async def running_platform(model_url: str) -> AsyncIterator[tuple[LocalPlatform,
 
 
 async def podiums(platform: LocalPlatform, connection: Connection) -> list[Endpoint]:
-    def pids() -> list[int]:
-        return [process.pid for process in platform.processes.values() if process.pid]
-
-    def gateway() -> list[int]:
-        return [platform.processes["gateway"].pid or 0]
+    def processes() -> dict[str, int]:
+        return {name: each.pid for name, each in platform.processes.items() if each.pid}
 
     base_url, key = f"{connection.gateway_url}/v1", connection.api_key
     return [
-        Endpoint(PROXIED, base_url, key, await tool_model(connection), pids, gateway),
-        Endpoint(EPISODE, base_url, key, "podium", pids, gateway),
+        Endpoint(PROXIED, base_url, key, await tool_model(connection), processes, "gateway"),
+        Endpoint(EPISODE, base_url, key, "podium", processes, "gateway"),
     ]
 
 

@@ -1,7 +1,7 @@
 import asyncio
 import statistics
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import aiohttp
@@ -9,21 +9,21 @@ import aiohttp
 from bench.episodes.processor import processor_seconds
 from podium_kit.embedded.ports import accepts_connections
 
-Pids = Callable[[], Iterable[int]]
+Processes = Callable[[], Mapping[str, int]]
 QUESTION = [{"role": "user", "content": "what is 6 x 7?"}]
 
 
 @dataclass(frozen=True)
 class Endpoint:
-    """Who is asked, the processes whose time counts, and the one that talks to clients; none for
-    the model server itself."""
+    """Who is asked, the processes whose time counts by name, and the one that talks to clients;
+    none for the model server itself."""
 
     name: str
     base_url: str
     key: str
     model: str
-    pids: Pids = tuple
-    front: Pids = tuple
+    processes: Processes = dict
+    front: str = ""
 
 
 @dataclass(frozen=True)
@@ -37,6 +37,7 @@ class Measured:
     processor_ms: float
     front_ms: float
     failed: int
+    by_process: Mapping[str, float]
 
     def __str__(self) -> str:
         return (
@@ -60,15 +61,17 @@ async def measure(endpoint: Endpoint, concurrent: int, total: int) -> Measured:
         before, started = _spent(endpoint), time.perf_counter()
         seconds, failed = await _run(session, endpoint, concurrent, total)
         wall_s = time.perf_counter() - started
-        spent = [now - then for now, then in zip(_spent(endpoint), before, strict=True)]
+        after = _spent(endpoint)
+    spent = {name: 1000 * (after[name] - before[name]) / total for name in after}
     ordered = sorted(seconds)
     return Measured(
         per_second=total / wall_s,
         p50_ms=1000 * statistics.median(ordered),
         p99_ms=1000 * ordered[min(total - 1, round(0.99 * total))],
-        processor_ms=1000 * spent[0] / total,
-        front_ms=1000 * spent[1] / total,
+        processor_ms=sum(spent.values()),
+        front_ms=spent.get(endpoint.front, 0.0),
         failed=failed,
+        by_process=spent,
     )
 
 
@@ -100,8 +103,24 @@ async def _answered(session: aiohttp.ClientSession, url: str, body: dict[str, ob
     return reply.ok and "42" in said["choices"][0]["message"]["content"]
 
 
-def _spent(endpoint: Endpoint) -> tuple[float, float]:
-    return processor_seconds(endpoint.pids()), processor_seconds(endpoint.front())
+async def first_token_ms(endpoint: Endpoint, total: int) -> float:
+    """The median time to the first text of a stream, of one request after the other."""
+    headers = {"authorization": f"Bearer {endpoint.key}"}
+    body = {"model": endpoint.model, "messages": QUESTION, "stream": True}
+    url, seconds = f"{endpoint.base_url}/chat/completions", []
+    async with aiohttp.ClientSession(headers=headers) as session:
+        for _ in range(total):
+            started = time.perf_counter()
+            async with session.post(url, json=body) as reply:
+                async for line in reply.content:
+                    if b'"content": "{' in line or b'"content":"{' in line:
+                        seconds.append(time.perf_counter() - started)
+                await reply.read()
+    return 1000 * statistics.median(seconds)
+
+
+def _spent(endpoint: Endpoint) -> dict[str, float]:
+    return {name: processor_seconds([pid]) for name, pid in endpoint.processes().items()}
 
 
 async def _run(
