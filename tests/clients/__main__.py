@@ -18,7 +18,7 @@ import httpx
 import yaml
 
 from clients.environments import CLIENTS, PROGRAMS, Client, InstallFailed
-from clients.model import MODEL, SEER, reply
+from clients.model import DIRECT, MODEL, SEER, reply
 from local_platforms import local_platform
 from openai_server import OpenAiServer
 from podium_operations.local.state import Connection
@@ -29,6 +29,8 @@ FEATURES = (
     "stream",
     "tools",
     "streamed tools",
+    "tokens",
+    "direct tools",
     "JSON",
     "images",
     "embeddings",
@@ -67,7 +69,7 @@ async def try_all(clients: Sequence[Client]) -> int:
     missing = await installed(clients)
     with (
         server_folder("clients") as folder,
-        OpenAiServer(script=[reply] * TURNS_MAX, models=[MODEL]) as model,
+        OpenAiServer(script=[reply] * TURNS_MAX, models=[MODEL, DIRECT]) as model,
     ):
         define_mcp_server(folder / "state" / "mcp-servers")
         async with local_platform(folder, model.base_url, MODEL) as (_, connection):
@@ -125,6 +127,7 @@ async def register_mcp_tools(connection: Connection) -> None:
 async def register_models(connection: Connection, base_url: str) -> None:
     embedder = {"role": "LLM_ROLE_EMBEDDER"}, {"api": "LLM_API_OPENAI_EMBEDDINGS"}
     seer = {"role": "LLM_ROLE_GENERALIST"}, {"takes": ["MEDIA_KIND_IMAGE"]}
+    direct = {"role": "LLM_ROLE_SPECIALIST"}, {"model": DIRECT}
     headers = {"authorization": f"Bearer {connection.admin_key}"}
     async with httpx.AsyncClient(
         base_url=connection.gateway_url, headers=headers, timeout=TIMEOUT_S, trust_env=False
@@ -132,6 +135,7 @@ async def register_models(connection: Connection, base_url: str) -> None:
         for name, description, (llm, changes) in (
             ("embedder", "Turns texts into vectors.", embedder),
             (SEER, "Says what is on a picture.", seer),
+            ("direct", "Is asked without an orchestrator.", direct),
         ):
             model = {"alias": "small", "model": MODEL, "api": "LLM_API_OPENAI_CHAT", **changes}
             spec = {

@@ -17,11 +17,13 @@ from clients.programs.features import (
 )
 from openai_server import Reply
 
-MODEL = "scripted-model"
+MODEL, DIRECT = "scripted-model", "direct-model"
 # The tool whose model takes images.
 SEER = "seer"
 # Longer than a client waits.
 SLOWLY_S = 300.0
+# Between two letters.
+PACE_S = 0.05
 MUST_CALL = re.compile(r"Call (.+) now\.")
 
 
@@ -56,7 +58,20 @@ def described(parts: list[Mapping[str, Any]]) -> str:
     return f"a {kind.removeprefix('data:image/').upper()} of {width} x {height} pixels"
 
 
+def direct_reply(body: Mapping[str, Any]) -> Reply:
+    """A call of the client's function where it has one, or the answer, letter by letter."""
+    if body["messages"][-1]["role"] == "tool":
+        return Reply(TOOL_ANSWER, pace_s=PACE_S)
+    if not body.get("tools"):
+        return Reply(ANSWER, pace_s=PACE_S)
+    function = {"name": "get_weather", "arguments": json.dumps({"city": "Oslo"})}
+    call = {"id": "call_1", "type": "function", "function": function}
+    return Reply("", finish_reason="tool_calls", message={"tool_calls": [call]})
+
+
 def reply(body: Mapping[str, Any]) -> Reply:
+    if body["model"] == DIRECT:
+        return direct_reply(body)
     content = body["messages"][-1]["content"]
     if isinstance(content, list):
         return Reply(described(content))

@@ -9,11 +9,13 @@ import sys
 import time
 import traceback
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from uuid import uuid4
 
 URL, KEY = os.environ.get("PODIUM_BASE_URL", ""), os.environ.get("PODIUM_API_KEY", "")
+# The model of a request: Podium's orchestrator, or a language model without one.
+MODEL, DIRECT = "podium", "tool/direct"
 QUESTION = "What is the capital of France?"
 ANSWER = "Paris"
 TOOL_QUESTION = "How warm is it at our own station in Oslo?"
@@ -95,6 +97,14 @@ def check(found: object, wanted: object) -> None:
         raise AssertionError(f"{found!r} is not {wanted!r}")
 
 
+def check_pieces(pieces: Iterable[str | None]) -> None:
+    """The answer, of a model without an orchestrator as it is written."""
+    found = [piece for piece in pieces if piece]
+    check("".join(found), ANSWER)
+    if MODEL == DIRECT and len(found) == 1:
+        raise AssertionError("the whole answer came at once")
+
+
 def check_vectors(vectors: list[list[float]]) -> None:
     """A vector for each text, and the same for the same."""
     first, second, third = vectors
@@ -102,6 +112,13 @@ def check_vectors(vectors: list[list[float]]) -> None:
     check(len(first), len(second))
     if first == second:
         raise AssertionError("different texts have the same vector")
+
+
+def report_direct(stream: Callable[[], None], tools: Callable[[], None]) -> None:
+    """Tries both with a model without an orchestrator."""
+    global MODEL  # noqa: PLW0603 every program reads it when it asks
+    MODEL = DIRECT
+    report(tokens=stream, direct_tools=tools)
 
 
 def report(*attempts: Callable[[], None], **named: Callable[[], None]) -> None:

@@ -14,7 +14,9 @@ def said(text: str) -> list[dict]:
 
 
 def ask(messages: list[dict], **parameters: object) -> anthropic.types.Message:
-    return client.messages.create(model="podium", max_tokens=200, messages=messages, **parameters)
+    return client.messages.create(
+        model=features.MODEL, max_tokens=200, messages=messages, **parameters
+    )
 
 
 def chat() -> None:
@@ -23,9 +25,9 @@ def chat() -> None:
 
 def stream() -> None:
     with client.messages.stream(
-        model="podium", max_tokens=200, messages=said(features.QUESTION)
+        model=features.MODEL, max_tokens=200, messages=said(features.QUESTION)
     ) as events:
-        features.check("".join(events.text_stream), features.ANSWER)
+        features.check_pieces(events.text_stream)
 
 
 def answered(asked: anthropic.types.Message) -> str:
@@ -53,7 +55,7 @@ def tools() -> None:
 
 def streamed_tools() -> None:
     with client.messages.stream(
-        model="podium", max_tokens=200, messages=said(features.TOOL_QUESTION), tools=[WEATHER]
+        model=features.MODEL, max_tokens=200, messages=said(features.TOOL_QUESTION), tools=[WEATHER]
     ) as events:
         asked = events.get_final_message()
     features.check(answered(asked), features.TOOL_ANSWER)
@@ -87,11 +89,11 @@ def cancel() -> None:
     question = features.slow_question()
     hasty = client.with_options(timeout=features.IMPATIENCE_S, max_retries=0)
     with features.gives_up(anthropic.APITimeoutError):
-        hasty.messages.create(model="podium", max_tokens=200, messages=said(question))
+        hasty.messages.create(model=features.MODEL, max_tokens=200, messages=said(question))
     features.ends(question, features.CANCELLED)
     question = features.slow_question()
     with client.messages.create(
-        model="podium", max_tokens=200, messages=said(question), stream=True
+        model=features.MODEL, max_tokens=200, messages=said(question), stream=True
     ) as events:
         next(iter(events))
     features.ends(question, features.CANCELLED)
@@ -100,7 +102,10 @@ def cancel() -> None:
 def errors() -> None:
     stranger = client.with_options(api_key="pod_wrong_key")
     with features.gives_up(anthropic.AuthenticationError):
-        stranger.messages.create(model="podium", max_tokens=200, messages=said(features.QUESTION))
+        stranger.messages.create(
+            model=features.MODEL, max_tokens=200, messages=said(features.QUESTION)
+        )
 
 
 features.report(chat, stream, tools, streamed_tools, structured, images, errors, cancel)
+features.report_direct(stream, tools)

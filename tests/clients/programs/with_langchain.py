@@ -19,7 +19,7 @@ class Place(BaseModel):
 
 def model(key: str = features.KEY, **parts: Any) -> ChatOpenAI:
     return ChatOpenAI(
-        model="podium", base_url=features.URL, api_key=SecretStr(key), max_retries=0, **parts
+        model=features.MODEL, base_url=features.URL, api_key=SecretStr(key), max_retries=0, **parts
     )
 
 
@@ -28,8 +28,7 @@ def chat() -> None:
 
 
 def stream() -> None:
-    text = "".join(chunk.content for chunk in model().stream(features.QUESTION))
-    features.check(text, features.ANSWER)
+    features.check_pieces(chunk.content for chunk in model().stream(features.QUESTION))
 
 
 def tools() -> None:
@@ -92,3 +91,4 @@ def embeddings() -> None:
 
 
 features.report(chat, stream, tools, streamed_tools, structured, images, embeddings, errors, cancel)
+features.report_direct(stream, tools)

@@ -22,7 +22,7 @@ def ask(messages: object, key: str = features.KEY, **parameters: Any) -> Any:
     if isinstance(messages, str):
         messages = [{"role": "user", "content": messages}]
     return litellm.completion(
-        model="openai/podium",
+        model=f"openai/{features.MODEL}",
         api_base=features.URL,
         api_key=key,
         messages=messages,
@@ -38,8 +38,7 @@ def chat() -> None:
 
 def stream() -> None:
     chunks = ask(features.QUESTION, stream=True)
-    text = "".join(chunk.choices[0].delta.content or "" for chunk in chunks)
-    features.check(text, features.ANSWER)
+    features.check_pieces(chunk.choices[0].delta.content for chunk in chunks)
 
 
 def tools() -> None:
@@ -96,3 +95,4 @@ def embeddings() -> None:
 
 
 features.report(chat, stream, tools, streamed_tools, structured, images, embeddings, errors, cancel)
+features.report_direct(stream, tools)

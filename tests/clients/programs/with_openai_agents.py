@@ -21,7 +21,7 @@ class Place(BaseModel):
 
 def agent(key: str = features.KEY, **parts: Any) -> Agent:
     client = openai.AsyncOpenAI(base_url=features.URL, api_key=key, max_retries=0)
-    model = OpenAIChatCompletionsModel(model="podium", openai_client=client)
+    model = OpenAIChatCompletionsModel(model=features.MODEL, openai_client=client)
     return Agent(name="clerk", instructions="Be brief.", model=model, **parts)
 
 
@@ -36,12 +36,18 @@ async def streamed(asked: Agent, question: str) -> object:
     return running.final_output
 
 
+async def pieces(asked: Agent, question: str) -> list[str]:
+    events = Runner.run_streamed(asked, question).stream_events()
+    raw = [event.data async for event in events if event.type == "raw_response_event"]
+    return [event.delta for event in raw if event.type == "response.output_text.delta"]
+
+
 def chat() -> None:
     features.check(ask(agent(), features.QUESTION), features.ANSWER)
 
 
 def stream() -> None:
-    features.check(asyncio.run(streamed(agent(), features.QUESTION)), features.ANSWER)
+    features.check_pieces(asyncio.run(pieces(agent(), features.QUESTION)))
 
 
 def tools() -> None:
@@ -84,3 +90,4 @@ def errors() -> None:
 
 
 features.report(chat, stream, tools, streamed_tools, structured, images, errors, cancel)
+features.report_direct(stream, tools)

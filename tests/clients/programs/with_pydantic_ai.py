@@ -20,7 +20,12 @@ class Place(BaseModel):
 
 def agent(key: str = features.KEY, **parts: Any) -> Agent:
     provider = OpenAIProvider(base_url=features.URL, api_key=key)
-    return Agent(OpenAIChatModel("podium", provider=provider), **parts)
+    return Agent(OpenAIChatModel(features.MODEL, provider=provider), **parts)
+
+
+async def pieces(asked: Agent, question: str) -> list[str]:
+    async with asked.run_stream(question) as running:
+        return [piece async for piece in running.stream_text(delta=True, debounce_by=None)]
 
 
 async def streamed(asked: Agent, question: str) -> str:
@@ -33,7 +38,7 @@ def chat() -> None:
 
 
 def stream() -> None:
-    features.check(asyncio.run(streamed(agent(), features.QUESTION)), features.ANSWER)
+    features.check_pieces(asyncio.run(pieces(agent(), features.QUESTION)))
 
 
 def tools() -> None:
@@ -79,3 +84,4 @@ def errors() -> None:
 
 
 features.report(chat, stream, tools, streamed_tools, structured, images, errors, cancel)
+features.report_direct(stream, tools)

@@ -21,7 +21,7 @@ class Place(BaseModel):
 
 def agent() -> Agent:
     asynchronous = openai.AsyncOpenAI(base_url=features.URL, api_key=features.KEY, max_retries=0)
-    model = OpenAIResponsesModel(model="podium", openai_client=asynchronous)
+    model = OpenAIResponsesModel(model=features.MODEL, openai_client=asynchronous)
     return Agent(name="clerk", instructions="Be brief.", model=model, tools=[weather])
 
 
@@ -33,22 +33,25 @@ async def streamed_agent() -> object:
 
 
 def chat() -> None:
-    first = client.responses.create(model="podium", input=features.QUESTION)
+    first = client.responses.create(model=features.MODEL, input=features.QUESTION)
     features.check(first.output_text, features.ANSWER)
     again = client.responses.create(
-        model="podium", input=features.QUESTION, previous_response_id=first.id
+        model=features.MODEL, input=features.QUESTION, previous_response_id=first.id
     )
     features.check(again.output_text, features.ANSWER)
 
 
 def stream() -> None:
-    events = client.responses.create(model="podium", input=features.QUESTION, stream=True)
-    text = "".join(event.delta for event in events if event.type == "response.output_text.delta")
-    features.check(text, features.ANSWER)
+    events = client.responses.create(model=features.MODEL, input=features.QUESTION, stream=True)
+    features.check_pieces(
+        event.delta for event in events if event.type == "response.output_text.delta"
+    )
 
 
 def tools() -> None:
-    asked = client.responses.create(model="podium", input=features.TOOL_QUESTION, tools=[WEATHER])
+    asked = client.responses.create(
+        model=features.MODEL, input=features.TOOL_QUESTION, tools=[WEATHER]
+    )
     results = [
         {
             "type": "function_call_output",
@@ -57,9 +60,13 @@ def tools() -> None:
         }
         for call in asked.output
     ]
-    reply = client.responses.create(
-        model="podium", input=results, tools=[WEATHER], previous_response_id=asked.id
-    )
+    if features.MODEL == features.DIRECT:
+        # Nothing is stored of a model without an orchestrator: the conversation is sent again.
+        calls = [call.model_dump() for call in asked.output]
+        before = {"input": [{"role": "user", "content": features.TOOL_QUESTION}, *calls, *results]}
+    else:
+        before = {"input": results, "previous_response_id": asked.id}
+    reply = client.responses.create(model=features.MODEL, tools=[WEATHER], **before)
     features.check(reply.output_text, features.TOOL_ANSWER)
     ran = Runner.run_sync(agent(), features.TOOL_QUESTION)
     features.check(ran.final_output, features.TOOL_ANSWER)
@@ -70,7 +77,9 @@ def streamed_tools() -> None:
 
 
 def structured() -> None:
-    reply = client.responses.parse(model="podium", input=features.JSON_QUESTION, text_format=Place)
+    reply = client.responses.parse(
+        model=features.MODEL, input=features.JSON_QUESTION, text_format=Place
+    )
     features.check(reply.output_parsed, Place(**features.PLACE))
 
 
@@ -79,18 +88,20 @@ def images() -> None:
         {"type": "input_text", "text": features.IMAGE_QUESTION},
         {"type": "input_image", "image_url": features.PICTURE},
     ]
-    reply = client.responses.create(model="podium", input=[{"role": "user", "content": parts}])
+    reply = client.responses.create(
+        model=features.MODEL, input=[{"role": "user", "content": parts}]
+    )
     features.check(reply.output_text, features.IMAGE_ANSWER)
 
 
 def cancel() -> None:
     question = features.slow_question()
-    begun = client.responses.create(model="podium", input=question, background=True)
+    begun = client.responses.create(model=features.MODEL, input=question, background=True)
     features.check(begun.status, "in_progress")
     features.check(client.responses.cancel(begun.id).status, "cancelled")
     features.ends(question, features.CANCELLED)
     question = features.slow_question()
-    with client.responses.create(model="podium", input=question, stream=True) as events:
+    with client.responses.create(model=features.MODEL, input=question, stream=True) as events:
         next(iter(events))
     features.ends(question, features.CANCELLED)
 
@@ -98,7 +109,8 @@ def cancel() -> None:
 def errors() -> None:
     stranger = client.with_options(api_key="pod_wrong_key")
     with features.gives_up(openai.AuthenticationError):
-        stranger.responses.create(model="podium", input=features.QUESTION)
+        stranger.responses.create(model=features.MODEL, input=features.QUESTION)
 
 
 features.report(chat, stream, tools, streamed_tools, structured, images, errors, cancel)
+features.report_direct(stream, tools)
