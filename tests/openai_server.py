@@ -37,6 +37,7 @@ from builders.smallest_instance import smallest_instance
 
 Body = Mapping[str, Any]
 EMBEDDING_SIZE = 8
+GATED_AFTER = 3
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,10 @@ class Reply:
     raw_body: bytes | None = None
     # Characters after which a stream is cut off; None means never.
     cut_after: int | None = None
+    # Between two events of a stream.
+    pace_s: float = 0.0
+    # A stream waits for it after the first three characters.
+    gate: threading.Event | None = None
 
 
 Scripted = str | Mapping[str, Any] | Reply | Callable[[Body], "str | Mapping[str, Any] | Reply"]
@@ -213,9 +218,23 @@ class OpenAiServer:
         completion = self._completion(body, reply)
         self.completions.append(completion)
         if body.get("stream"):
-            events = streamed(completion, reply)
-            return StreamingResponse(events, media_type="text/event-stream")
+            return StreamingResponse(
+                self._streamed(completion, reply), media_type="text/event-stream"
+            )
         return JSONResponse(completion, headers=dict(reply.headers))
+
+    async def _streamed(self, completion: dict[str, Any], reply: Reply) -> AsyncIterator[str]:
+        sent = 0
+        try:
+            async for chunk in streamed(completion, reply):
+                while sent == GATED_AFTER and reply.gate and not reply.gate.is_set():
+                    await asyncio.sleep(0.005)
+                yield chunk
+                sent += 1
+                await asyncio.sleep(reply.pace_s)
+        except asyncio.CancelledError:
+            self.disconnects += 1
+            raise
 
     def _reply(self, body: Body, request_id: str) -> Reply:
         if body["model"] not in self.models:
@@ -266,7 +285,7 @@ class OpenAiServer:
         if self._vllm_version and body.get("return_token_ids"):
             choice["token_ids"] = token_ids
             prompt["prompt_token_ids"] = list(range(prompt_tokens(body)))
-        if self._vllm_version and body.get("logprobs"):
+        if body.get("logprobs"):
             content = [{"token": chr(one), "logprob": -one / 256} for one in token_ids]
             choice["logprobs"] = {"content": content}
         usage = {"prompt_tokens": prompt_tokens(body), "completion_tokens": len(token_ids)}
@@ -300,7 +319,14 @@ async def streamed(completion: dict[str, Any], reply: Reply) -> AsyncIterator[st
         yield event({**chunk, "choices": [choice]})
     if reply.cut_after is not None:
         raise ConnectionResetError("the stream is cut, as the test says")
-    last = {"index": 0, "delta": {}, "finish_reason": reply.finish_reason}
+    for index, call in enumerate(reply.message.get("tool_calls", ())):
+        for delta in ({**call, "function": {**call["function"], "arguments": ""}}, call):
+            piece = {"function": {"arguments": delta["function"]["arguments"]}}
+            made = {"index": index, **(delta if delta is not call else piece)}
+            choice = {"index": 0, "delta": {"tool_calls": [made]}, "finish_reason": None}
+            yield event({**chunk, "choices": [choice]})
+    logprobs = completion["choices"][0].get("logprobs")
+    last = {"index": 0, "delta": {}, "finish_reason": reply.finish_reason, "logprobs": logprobs}
     yield event({**chunk, "choices": [last]})
     yield event({**chunk, "choices": [], "usage": completion["usage"]})
     yield "data: [DONE]\n\n"

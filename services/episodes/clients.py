@@ -1,7 +1,7 @@
 """Clients of the other services, with their errors as domain errors."""
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import chain, islice
@@ -33,7 +33,7 @@ from podium_kit.attachments import MediaKind
 from podium_kit.models.rules import RULE_SKU, RULES, is_rule, names_rule
 from podium_kit.postgres.group_commit import GroupCommit
 from podium_kit.rpc.identity import Identity, current_identity
-from podium_kit.rpc.status import answered
+from podium_kit.rpc.status import answered, domain_error_from
 from podium_kit.wire import money_from_proto, timestamp_from_proto
 from podium_kit.wire.values import KIND_TO_WIRE
 
@@ -136,6 +136,17 @@ class Adapters:
         self, request: adapters_pb.InvokeRequest, timeout_s: float
     ) -> adapters_pb.InvokeResponse:
         return await answered(self._stub.Invoke(request, timeout=timeout_s))
+
+    async def invoke_streaming(
+        self, request: adapters_pb.InvokeRequest, timeout_s: float
+    ) -> AsyncIterator[adapters_pb.InvokeStreamingResponse]:
+        """Yields what happens to the call, its whole answer last. Cancelling it ends the call."""
+        asked = adapters_pb.InvokeStreamingRequest(call=request)
+        try:
+            async for event in self._stub.InvokeStreaming(asked, timeout=timeout_s):
+                yield event
+        except grpc.aio.AioRpcError as error:
+            raise domain_error_from(error) from error
 
     async def pdf_tokens(self, data: bytes) -> int:
         """Returns the tokens of a PDF file at most; 0 where they cannot be measured."""

@@ -28,6 +28,13 @@ class ServerConfig(ServerSettings):
     tool_registry_target: str = Field(description="gRPC target of tool-registry")
     orchestrator_inference_target: str = Field(description="gRPC target of orchestrator-inference")
     cost_ledger_target: str = Field(description="gRPC target of cost-ledger")
+    tool_adapters_target: str = Field(description="gRPC target of tool-adapters")
+    signing_key: SigningKey = Field(
+        description="key the server signs the calls with that it makes for direct calls"
+    )
+    max_concurrent_calls: int = Field(
+        400, ge=0, description="most direct calls that this process makes; workers make the others"
+    )
     tools_offered_max: int = Field(
         TOOLS_OFFERED_MAX,
         ge=0,

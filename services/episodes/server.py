@@ -1,12 +1,17 @@
+import uuid
 from functools import partial
 from pathlib import Path
+
+from sqlalchemy.ext.asyncio import AsyncEngine
 
 from episodes.admission.arm_models import ArmModels
 from episodes.admission.checks import ToolOffers
 from episodes.admission.live_traffic import LiveTraffic
 from episodes.approvals.store import ApprovalStore
 from episodes.attachments.checks import FileQuota
+from episodes.attachments.store import AttachmentStore
 from episodes.clients import (
+    Adapters,
     Ledger,
     OrchestratorClient,
     OrchestratorModels,
@@ -16,8 +21,8 @@ from episodes.clients import (
 from episodes.competence.service import CompetenceRecords
 from episodes.competence.store import CompetenceStore
 from episodes.config import ServerConfig
-from episodes.direct_calls.executor import CALL_QUEUE
-from episodes.direct_calls.service import DirectCalls
+from episodes.direct_calls.executor import CALL_QUEUE, DirectCallMaker, QueuedCalls
+from episodes.direct_calls.service import DirectCalls, OwnCalls, Resolutions
 from episodes.direct_calls.servicer import DirectCallsServicer
 from episodes.direct_calls.store import DirectCallStore
 from episodes.episodes.feedback import FeedbackGiving
@@ -35,6 +40,7 @@ from episodes.evaluations.store_verdicts import VerdictStore
 from episodes.publication.servicer import DeadLettersServicer
 from episodes.publication.store_dead_letters import DeadLetterStore
 from episodes.publication.store_outbox import OutboxStore
+from episodes.queue.lease_worker import RENEW_INTERVAL_S, LeaseWorker
 from episodes.queue.leased_episodes import Handover
 from episodes.queue.metrics import INTERVAL_S as METRICS_INTERVAL_S
 from episodes.queue.metrics import BacklogMetrics, oldest, total
@@ -107,12 +113,15 @@ async def serve(config: ServerConfig) -> None:
         live=LiveTraffic(LiveStore(engine)),
         checks=FairThread(),
     )
+    own_calls = _own_calls(config, engine)
     direct_calls = DirectCalls(
         store=DirectCallStore(engine, quota),
         wakeups=wakeups,
-        registry=registry,
-        policies=RegistryPolicies(channel_to(config.tool_registry_target)),
+        resolutions=Resolutions(
+            registry, RegistryPolicies(channel_to(config.tool_registry_target))
+        ),
         ledger=episodes.ledger,
+        own=own_calls,
     )
     evaluations = Evaluations(
         EvaluationStore(engine),
@@ -162,10 +171,38 @@ async def serve(config: ServerConfig) -> None:
         BackgroundTask("notifications", notifications.keep_listening, CHECK_INTERVAL_S),
         BackgroundTask("temporal-connection", temporal.renew, RENEWAL_INTERVAL_S),
         BackgroundTask("backlog-metrics", metrics.poll, METRICS_INTERVAL_S),
+        BackgroundTask("direct-call-leases", own_calls.worker.renew, RENEW_INTERVAL_S),
     ]
     try:
-        await run_server(config, services, {"postgres": partial(check, engine)}, tasks)
+        await run_server(
+            config,
+            services,
+            {"postgres": partial(check, engine)},
+            tasks,
+            partial(own_calls.worker.drain, config.drain_grace_s),
+        )
     finally:
+        # Workers make what does not end with the connections of its callers.
+        await own_calls.worker.close()
         await notifications.close()
         await engine.dispose()
         stop_telemetry()
+
+
+def _own_calls(config: ServerConfig, engine: AsyncEngine) -> OwnCalls:
+    channel_to = partial(
+        open_channel,
+        signer=config.signing_key.signer(),
+        tls=config.tls,
+        deadline_s=config.answer_timeout_s,
+    )
+    holder = uuid.uuid4().hex
+    queue = WorkQueue(engine, CALL_QUEUE, holder)
+    maker = DirectCallMaker(
+        DirectCallStore(engine),
+        Adapters(channel_to(config.tool_adapters_target)),
+        Ledger(channel_to(config.cost_ledger_target)),
+        AttachmentStore(engine),
+    )
+    worker = LeaseWorker(queue, QueuedCalls(queue, maker), config.max_concurrent_calls)
+    return OwnCalls(worker, holder, maker.followed)

@@ -277,7 +277,10 @@ class EpisodesClient:
                 before = added(before, found.tally)
             elif calls := client_calls_from_proto(event):
                 standing = outcome_from_proto(await self._episode(episode_id))
-                yield replace(standing, tally=spent, client_calls=calls, made_calls=tuple(made))
+                # By now it may have ended; a turn of calls has no answer.
+                yield replace(
+                    standing, answer="", tally=spent, client_calls=calls, made_calls=tuple(made)
+                )
                 return
             else:
                 if with_calls and event.HasField("tool_returned"):

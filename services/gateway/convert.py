@@ -3,6 +3,8 @@ from collections.abc import Iterable
 
 from gateway.limits.models import TenantLimits
 from gateway.models import (
+    AnswerPart,
+    CallPart,
     ClientCall,
     ClientTool,
     EarlierMessage,
@@ -16,11 +18,13 @@ from gateway.models import (
     PriorMessages,
     ProgressNote,
     PromptMode,
+    SentMessage,
     StopReason,
     ToolResults,
     Vectors,
 )
 from gateway.tally import Tally, added
+from podium.adapters.v1 import tool_adapter_service_pb2 as adapters_pb2
 from podium.common.v1 import attachment_pb2, usage_pb2
 from podium.episodes.v1 import direct_call_service_pb2, episode_pb2, episode_service_pb2
 from podium.orchestrator.v1 import orchestrator_service_pb2 as orchestrator_pb2
@@ -48,6 +52,11 @@ _PROMPT_MODES = {
     PromptMode.CHAT: orchestrator_pb2.PROMPT_MODE_CHAT,
     PromptMode.TEMPLATE: orchestrator_pb2.PROMPT_MODE_TEMPLATE,
 }
+_CHOICES = {
+    "auto": adapters_pb2.FUNCTION_CHOICE_UNSPECIFIED,
+    "none": adapters_pb2.FUNCTION_CHOICE_NONE,
+    "required": adapters_pb2.FUNCTION_CHOICE_REQUIRED,
+}
 _STOP_REASONS = {
     episode_pb2.StopReason.Value(f"STOP_REASON_{reason.name}"): reason for reason in StopReason
 }
@@ -69,14 +78,7 @@ def order_to_proto(order: ListOrder) -> episode_pb2.EpisodeSpec:
         ),
         history=[_message_to_proto(message) for message in order.history],
         labels=order.labels,
-        client_tools=[
-            tool_pb2.ClientTool(
-                name=tool.name,
-                description=tool.description,
-                parameters_json_schema=tool.parameters_schema,
-            )
-            for tool in order.client_tools
-        ],
+        client_tools=map(_client_tool_to_proto, order.client_tools),
         first_tool_names=order.first_tools,
         answer_json_schema=order.answer_schema,
         output_token_limit=order.max_tokens,
@@ -97,16 +99,63 @@ def direct_order_to_proto(
         tool_name=tool,
         model_alias=alias,
         policy=order.policy,
-        messages=map(_message_to_proto, (*order.history, EarlierMessage("user", order.task))),
+        messages=map(_sent_message_to_proto, order.messages),
         sampling=orchestrator_pb2.Sampling(
-            temperature=order.temperature, top_p=order.top_p, max_tokens=order.max_tokens
+            temperature=order.temperature,
+            top_p=order.top_p,
+            seed=order.seed,
+            max_tokens=order.max_tokens,
         ),
         labels=order.labels,
         attachments=_attachments(order),
+        options=_answer_options(order),
     )
     if order.budget is not None:
         spec.budget.CopyFrom(money_to_proto(order.budget))
     return spec
+
+
+def _sent_message_to_proto(message: SentMessage) -> orchestrator_pb2.ConversationMessage:
+    calls = (
+        orchestrator_pb2.FunctionCall(id=call.id, name=call.name, arguments_json=call.arguments)
+        for call in message.calls
+    )
+    return orchestrator_pb2.ConversationMessage(
+        role=message.role,
+        content=message.content,
+        function_calls=calls,
+        call_id=message.call_id,
+    )
+
+
+def _answer_options(order: ListOrder) -> adapters_pb2.AnswerOptions:
+    style = order.style
+    named = order.first_tools[0] if style.choice == "auto" and order.first_tools else ""
+    return adapters_pb2.AnswerOptions(
+        functions=map(_client_tool_to_proto, order.client_tools),
+        function_choice=_CHOICES[style.choice],
+        function_name=named,
+        single_call=style.single_call,
+        answer_json_schema=order.answer_schema,
+        stop=style.stop,
+        top_logprobs=style.top_logprobs,
+    )
+
+
+def _client_tool_to_proto(tool: ClientTool) -> tool_pb2.ClientTool:
+    return tool_pb2.ClientTool(
+        name=tool.name,
+        description=tool.description,
+        parameters_json_schema=tool.parameters_schema,
+    )
+
+
+def answer_part_from_proto(part: adapters_pb2.AnswerPart) -> AnswerPart:
+    calls = (
+        CallPart(each.index, each.call.id, each.call.name, each.call.arguments_json)
+        for each in part.function_calls
+    )
+    return AnswerPart(part.text, tuple(calls))
 
 
 def _attachments(order: ListOrder) -> list[attachment_pb2.Attachment]:
@@ -168,6 +217,11 @@ def direct_outcome_from_proto(call: direct_call_service_pb2.DirectCall) -> Outco
         policy_name=call.policy_name,
         policy_version=call.policy_version,
         declined=call.finish_reason if call.finish_reason in DECLINED else "",
+        client_calls=tuple(
+            ClientCall(0, index, made.name, made.arguments_json, made.id)
+            for index, made in enumerate(call.function_calls)
+        ),
+        logprobs_json=call.logprobs_json,
     )
 
 

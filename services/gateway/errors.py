@@ -307,6 +307,19 @@ class CallLost(Unavailable):
         )
 
 
+class CallMadeAgain(Unavailable):
+    """A stream cannot take back what it sent of an answer that another process made anew."""
+
+    def __init__(self, call_id: str) -> None:
+        super().__init__(
+            f"direct call {call_id} broke off while its answer was streamed, and was made again; "
+            f"the whole answer is at /v1/direct-calls/{call_id}",
+            call_id=call_id,
+            # The same request again would be a second call.
+            retryable="false",
+        )
+
+
 class EpisodeCancelled(FailedPrecondition):
     def __init__(self, episode_id: str) -> None:
         super().__init__(f"episode {episode_id} was cancelled", episode_id=episode_id)

@@ -1,6 +1,7 @@
 from dataclasses import dataclass, replace
 from decimal import ROUND_DOWN, Decimal
 from enum import StrEnum
+from typing import Literal
 
 from gateway.tally import Tally
 from podium_kit.attachments import AttachedFile
@@ -51,6 +52,8 @@ class ClientCall:
     index: int
     name: str
     arguments: str
+    # The id that a model without an orchestrator gave it.
+    id: str = ""
 
 
 @dataclass(frozen=True)
@@ -63,6 +66,32 @@ class MadeCall:
     arguments: str
     content: str
     problem: str
+
+
+@dataclass(frozen=True)
+class SentMessage:
+    """A message as its client wrote it, for a model without an orchestrator.
+
+    One with the role "tool" is the result of the call `call_id`.
+    """
+
+    role: str
+    content: str
+    calls: tuple[ClientCall, ...] = ()
+    call_id: str = ""
+
+
+@dataclass(frozen=True)
+class AnswerStyle:
+    """What a model without an orchestrator is asked for beside its sampling."""
+
+    choice: Literal["auto", "none", "required"] = "auto"
+    single_call: bool = False
+    stop: tuple[str, ...] = ()
+    top_logprobs: int | None = None
+
+
+NO_STYLE = AnswerStyle()
 
 
 @dataclass(frozen=True)
@@ -122,6 +151,8 @@ class ListOrder:
     parallel_calls: int = 0
     """Most calls in one turn; 0 leaves it to the policy and the model."""
     files: tuple[OrderFile, ...] = ()
+    messages: tuple[SentMessage, ...] = ()
+    style: AnswerStyle = NO_STYLE
 
     def choice(self, index: int, count: int) -> "ListOrder":
         """The order of one of several choices: an equal share of the budget, a seed of its own."""
@@ -172,6 +203,8 @@ class Outcome:
     declined: str = ""
     # What its model was not shown.
     warnings: tuple[str, ...] = ()
+    # As OpenAI's chat completions show them; "" where none were asked for.
+    logprobs_json: str = ""
     all_tool_calls_failed: bool = False
 
     def tokens(self, dimensions: frozenset[Dimension]) -> int:
@@ -214,6 +247,24 @@ class ProgressNote:
     turn: int
     line: str
     tally: Tally
+
+
+@dataclass(frozen=True)
+class CallPart:
+    """A piece of a model's call of a function: the id and the name are in the first one."""
+
+    index: int
+    id: str
+    name: str
+    arguments: str
+
+
+@dataclass(frozen=True)
+class AnswerPart:
+    """What a model without an orchestrator has written since the part before."""
+
+    text: str
+    calls: tuple[CallPart, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,8 @@ import asyncio
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any
+from enum import StrEnum
+from typing import Any, Protocol
 
 from podium_kit.attachments import AttachedFile
 from podium_kit.failures import FailureKind, ToolFailure
@@ -11,31 +12,89 @@ from podium_kit.metering import Usage, UsageSource
 from tool_adapters.models import JsonObject, ToolDefinition
 
 
+@dataclass(frozen=True)
+class ModelFunctionCall:
+    """A call of a function that a model asks for; the arguments are as it wrote them."""
+
+    id: str
+    name: str
+    arguments: str
+
+
+class AnswerListener(Protocol):
+    """Follows a call while it is made. Text and arguments follow those before."""
+
+    def sent(self, usage: Usage, *, timed: bool) -> None: ...
+    def wrote(self, text: str) -> None: ...
+    def called(self, index: int, part: ModelFunctionCall) -> None: ...
+
+
 @dataclass
 class CutOff:
     """An adapter's knowledge of a call that was cancelled under it.
 
-    `unsent`: nothing of it has left the platform so far.
+    `unsent`: nothing of it has left the platform so far; `timed`: its seconds are used, too.
     """
 
     usage: Usage | None = None
     content: str = ""
     unsent: bool = False
+    timed: bool = False
+    listener: AnswerListener | None = None
 
     def note_sent(self) -> None:
         self.unsent = False
+        if self.listener is not None:
+            self.listener.sent(self.usage or NOTHING_USED, timed=self.timed)
 
 
 @dataclass(frozen=True)
 class ModelMessage:
-    """A message; the role is "system", "user" or "assistant".
+    """A message; the role is "system", "user", "assistant" or "tool".
 
-    With files it has parts, which are sent in place of the content.
+    With files it has parts, which are sent in place of the content. A message with the role "tool"
+    is the result of the call `call_id`.
     """
 
     role: str
     content: str
     parts: tuple[str | AttachedFile, ...] = ()
+    function_calls: tuple[ModelFunctionCall, ...] = ()
+    call_id: str = ""
+
+
+@dataclass(frozen=True)
+class ModelFunction:
+    """A function, as a model reads it; the schema is "" where it has no arguments."""
+
+    name: str
+    description: str
+    parameters_schema: str
+
+
+class FunctionChoice(StrEnum):
+    AUTO = "auto"
+    NONE = "none"
+    REQUIRED = "required"
+
+
+@dataclass(frozen=True)
+class AnswerOptions:
+    """How an answer is to be written; the defaults leave it to the model.
+
+    `top_logprobs` are the alternatives reported for each token, None for no log-probabilities.
+    """
+
+    functions: tuple[ModelFunction, ...] = ()
+    choice: FunctionChoice = FunctionChoice.AUTO
+    function_name: str = ""
+    single_call: bool = False
+    answer_schema: JsonObject | None = None
+    stop: tuple[str, ...] = ()
+    top_logprobs: int | None = None
+
+
+NO_OPTIONS = AnswerOptions()
 
 
 @dataclass(frozen=True)
@@ -47,15 +106,8 @@ class ModelConversation:
     messages: tuple[ModelMessage, ...]
     temperature: float | None = None
     top_p: float | None = None
-
-
-@dataclass(frozen=True)
-class DelegateTool:
-    """A tool of the episode, as a delegate reads it."""
-
-    name: str
-    description: str
-    parameters_schema: str
+    seed: int | None = None
+    options: AnswerOptions = NO_OPTIONS
 
 
 @dataclass(frozen=True)
@@ -81,12 +133,12 @@ class ToolCall:
     fallback_models: tuple[str, ...] = ()
     conversation: ModelConversation | None = None
     files: tuple[AttachedFile, ...] = ()
-    offered_tools: tuple[DelegateTool, ...] = ()
+    offered_tools: tuple[ModelFunction, ...] = ()
     cut: CutOff = field(default_factory=CutOff, compare=False)
 
     def asking(self, model_alias: str) -> "ToolCall":
-        arguments = self.arguments | {"model": model_alias}
-        return replace(self, arguments=arguments, model_alias=model_alias, cut=CutOff())
+        arguments, cut = self.arguments | {"model": model_alias}, CutOff(listener=self.cut.listener)
+        return replace(self, arguments=arguments, model_alias=model_alias, cut=cut)
 
 
 @dataclass(frozen=True)
@@ -98,16 +150,21 @@ class OutputFile:
 
 @dataclass(frozen=True)
 class Output:
-    """Text, the same as JSON ("" when it is not JSON), and files."""
+    """Text, the same as JSON ("" when it is not JSON), and files.
+
+    A model may ask for functions as well, and report log-probabilities as JSON.
+    """
 
     content: str
     content_json: str = ""
     files: tuple[OutputFile, ...] = ()
+    function_calls: tuple[ModelFunctionCall, ...] = ()
+    logprobs_json: str = ""
 
     @property
     def size_bytes(self) -> int:
         """The JSON form repeats the text and is not counted."""
-        text = self.content
+        text = self.content + "".join(call.arguments for call in self.function_calls)
         size = len(text) if text.isascii() else len(text.encode())
         files = (len(file.name) + len(file.media_type) + len(file.data) for file in self.files)
         return size + sum(files)

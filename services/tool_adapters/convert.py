@@ -1,4 +1,6 @@
 from podium.adapters.v1 import tool_adapter_service_pb2 as pb
+from podium.orchestrator.v1 import orchestrator_service_pb2 as orchestrator_pb
+from podium.registry.v1 import tool_pb2
 from podium_kit.failures import ToolFailure
 from podium_kit.wire import (
     duration_from_proto,
@@ -11,13 +13,26 @@ from podium_kit.wire import (
 from podium_kit.wire.values import file_from_proto
 from tool_adapters.adapter import (
     Answer,
-    DelegateTool,
+    AnswerOptions,
+    CallFailed,
+    FunctionChoice,
     ModelConversation,
+    ModelFunction,
+    ModelFunctionCall,
     ModelMessage,
     Output,
     OutputFile,
+    reply_json,
 )
+from tool_adapters.errors import InvalidCall
+from tool_adapters.models import JsonObject
 from tool_adapters.service import CallRequest
+
+CHOICES = {
+    pb.FUNCTION_CHOICE_UNSPECIFIED: FunctionChoice.AUTO,
+    pb.FUNCTION_CHOICE_NONE: FunctionChoice.NONE,
+    pb.FUNCTION_CHOICE_REQUIRED: FunctionChoice.REQUIRED,
+}
 
 
 def call_from_proto(request: pb.InvokeRequest) -> CallRequest:
@@ -34,20 +49,59 @@ def call_from_proto(request: pb.InvokeRequest) -> CallRequest:
         fallback_models=tuple(request.fallback_models),
         conversation=_conversation(request) if request.HasField("conversation") else None,
         files=tuple(map(file_from_proto, request.files)),
-        offered_tools=tuple(
-            DelegateTool(tool.name, tool.description, tool.parameters_json_schema)
-            for tool in request.offered_tools
-        ),
+        offered_tools=tuple(map(_offered, request.offered_tools)),
     )
 
 
 def _conversation(request: pb.InvokeRequest) -> ModelConversation:
     given = request.conversation
     return ModelConversation(
-        tuple(ModelMessage(each.role, each.content) for each in given.messages),
+        tuple(map(_message, given.messages)),
         given.temperature if given.HasField("temperature") else None,
         given.top_p if given.HasField("top_p") else None,
+        given.seed if given.HasField("seed") else None,
+        _options(given.options),
     )
+
+
+def _message(given: orchestrator_pb.ConversationMessage) -> ModelMessage:
+    calls = tuple(map(_function_call, given.function_calls))
+    return ModelMessage(given.role, given.content, function_calls=calls, call_id=given.call_id)
+
+
+def _options(given: pb.AnswerOptions) -> AnswerOptions:
+    """Raises InvalidCall for a schema that is no JSON object."""
+    return AnswerOptions(
+        functions=tuple(map(_offered, given.functions)),
+        choice=CHOICES[given.function_choice],
+        function_name=given.function_name,
+        single_call=given.single_call,
+        answer_schema=_schema(given.answer_json_schema),
+        stop=tuple(given.stop),
+        top_logprobs=given.top_logprobs if given.HasField("top_logprobs") else None,
+    )
+
+
+def _schema(text: str) -> JsonObject | None:
+    try:
+        schema = reply_json(text) if text else None
+    except (CallFailed, ValueError, RecursionError) as error:
+        raise InvalidCall("the schema of the answer is no JSON") from error
+    if not isinstance(schema, dict | None):
+        raise InvalidCall("the schema of the answer is no JSON object")
+    return schema
+
+
+def _offered(tool: orchestrator_pb.ToolDefinition | tool_pb2.ClientTool) -> ModelFunction:
+    return ModelFunction(tool.name, tool.description, tool.parameters_json_schema)
+
+
+def _function_call(call: orchestrator_pb.FunctionCall) -> ModelFunctionCall:
+    return ModelFunctionCall(call.id, call.name, call.arguments_json)
+
+
+def function_call_to_proto(call: ModelFunctionCall) -> orchestrator_pb.FunctionCall:
+    return orchestrator_pb.FunctionCall(id=call.id, name=call.name, arguments_json=call.arguments)
 
 
 def answer_to_proto(answer: Answer) -> pb.InvokeResponse:
@@ -63,6 +117,8 @@ def answer_to_proto(answer: Answer) -> pb.InvokeResponse:
     )
     if isinstance(answer.outcome, Output):
         response.output.CopyFrom(_output_to_proto(answer.outcome))
+        response.function_calls.extend(map(function_call_to_proto, answer.outcome.function_calls))
+        response.logprobs_json = answer.outcome.logprobs_json
     else:
         response.failure.CopyFrom(failure_to_proto(answer.outcome))
     return response
@@ -79,7 +135,7 @@ def answer_from_proto(response: pb.InvokeResponse) -> Answer:
     """Reads an answer of the effect log."""
     has_output = response.HasField("output")
     return Answer(
-        outcome=_output_from_proto(response.output)
+        outcome=_output_from_proto(response)
         if has_output
         else failure_from_proto(response.failure),
         usage=usage_from_proto(response.usage),
@@ -110,6 +166,13 @@ def _output_to_proto(output: Output) -> pb.ToolOutput:
     return pb.ToolOutput(content=output.content, content_json=output.content_json, files=files)
 
 
-def _output_from_proto(message: pb.ToolOutput) -> Output:
+def _output_from_proto(response: pb.InvokeResponse) -> Output:
+    message = response.output
     files = (OutputFile(file.name, file.media_type, file.data) for file in message.files)
-    return Output(message.content, message.content_json, tuple(files))
+    return Output(
+        message.content,
+        message.content_json,
+        tuple(files),
+        tuple(map(_function_call, response.function_calls)),
+        response.logprobs_json,
+    )

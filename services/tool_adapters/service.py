@@ -14,7 +14,15 @@ from podium_kit.limits.time_limit import time_limit
 from podium_kit.rpc.identity import current_identity
 from podium_kit.text import whole_characters
 from podium_kit.tool_kinds import ToolKind
-from tool_adapters.adapter import Adapter, Answer, DelegateTool, ModelConversation, ToolCall
+from tool_adapters.adapter import (
+    Adapter,
+    Answer,
+    AnswerListener,
+    CutOff,
+    ModelConversation,
+    ModelFunction,
+    ToolCall,
+)
 from tool_adapters.calls.attempts import Attempts, CallProgress, first_answer
 from tool_adapters.calls.bulkheads import COOL_DOWN_S, Gate, Gates
 from tool_adapters.calls.effects import EffectLog
@@ -46,7 +54,7 @@ class CallRequest:
     fallback_models: tuple[str, ...] = ()
     conversation: ModelConversation | None = None
     files: tuple[AttachedFile, ...] = ()
-    offered_tools: tuple[DelegateTool, ...] = ()
+    offered_tools: tuple[ModelFunction, ...] = ()
 
     def __post_init__(self) -> None:
         for field in ("key", "episode_id", "tool_name"):
@@ -69,13 +77,13 @@ class Invoker:
     effects: EffectLog
     facts: FactsBook
 
-    async def invoke(self, request: CallRequest) -> Answer:
+    async def invoke(self, request: CallRequest, listener: AnswerListener | None = None) -> Answer:
         """The tool's answer or failure. Raises a DomainError for a wrong request only."""
         tenant = current_identity().tenant
         tool = await self.tools.tool(tenant, request.tool_name, request.tool_version)
         arguments = _parsed(request.arguments_json)
         call = _call(request, tenant, {} if isinstance(arguments, ToolFailure) else arguments)
-        call = _asking(call, tool)
+        call = _asking(replace(call, cut=CutOff(listener=listener)), tool)
         failure = arguments if isinstance(arguments, ToolFailure) else None
         failure = failure or self._unserved(tool) or _unfit(tool, call)
         if failure:

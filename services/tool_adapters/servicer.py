@@ -1,4 +1,5 @@
 import asyncio
+from collections.abc import AsyncIterator
 from importlib import import_module
 from typing import Any
 
@@ -6,8 +7,16 @@ from grpc.aio import ServicerContext
 
 from podium.adapters.v1 import tool_adapter_service_pb2 as pb
 from podium.adapters.v1 import tool_adapter_service_pb2_grpc as rpc
+from podium_kit.metering import Usage
 from podium_kit.rpc.identity import current_identity
-from tool_adapters.convert import answer_to_proto, call_from_proto, delivered_to_proto
+from podium_kit.wire import usage_to_proto
+from tool_adapters.adapter import ModelFunctionCall
+from tool_adapters.convert import (
+    answer_to_proto,
+    call_from_proto,
+    delivered_to_proto,
+    function_call_to_proto,
+)
 from tool_adapters.convert_tools import mcp_from_proto
 from tool_adapters.corpus.passages import pdf_tokens
 from tool_adapters.following.servicer import FollowingRpcs
@@ -34,6 +43,20 @@ class ToolAdapterServicer(rpc.ToolAdapterServiceServicer):
 
     async def Invoke(self, request: pb.InvokeRequest, context: Context) -> pb.InvokeResponse:
         return answer_to_proto(await self._invoker.invoke(call_from_proto(request)))
+
+    async def InvokeStreaming(
+        self, request: pb.InvokeStreamingRequest, context: Context
+    ) -> AsyncIterator[pb.InvokeStreamingResponse]:
+        news = AnswerNews()
+        call = call_from_proto(request.call)
+        making = asyncio.create_task(self._invoker.invoke(call, news))
+        making.add_done_callback(lambda _: news.end())
+        try:
+            async for event in news.events():
+                yield event
+            yield pb.InvokeStreamingResponse(response=answer_to_proto(await making))
+        finally:
+            making.cancel()
 
     async def CloseEpisode(
         self, request: pb.CloseEpisodeRequest, context: Context
@@ -85,3 +108,43 @@ class ToolAdapterServicer(rpc.ToolAdapterServiceServicer):
         self, request: pb.ListFollowedMcpServersRequest, context: Context
     ) -> pb.ListFollowedMcpServersResponse:
         return await self._following.list_followed(request)
+
+
+class AnswerNews:
+    """Events of a call that is being made: what comes while one is sent is sent together."""
+
+    def __init__(self) -> None:
+        self._sent: pb.SentRequest | None = None
+        self._part = pb.AnswerPart()
+        self._ended = False
+        self._news = asyncio.Event()
+
+    def sent(self, usage: Usage, *, timed: bool) -> None:
+        self._sent = pb.SentRequest(usage=usage_to_proto(usage), timed=timed)
+        self._news.set()
+
+    def wrote(self, text: str) -> None:
+        self._part.text += text
+        self._news.set()
+
+    def called(self, index: int, part: ModelFunctionCall) -> None:
+        self._part.function_calls.add(index=index, call=function_call_to_proto(part))
+        self._news.set()
+
+    def end(self) -> None:
+        self._ended = True
+        self._news.set()
+
+    async def events(self) -> AsyncIterator[pb.InvokeStreamingResponse]:
+        """Yields them to the end of the call, which has an answer of its own."""
+        while True:
+            await self._news.wait()
+            self._news.clear()
+            ended, sent, part = self._ended, self._sent, self._part
+            self._sent, self._part = None, pb.AnswerPart()
+            if sent is not None:
+                yield pb.InvokeStreamingResponse(sent=sent)
+            if part.text or part.function_calls:
+                yield pb.InvokeStreamingResponse(part=part)
+            if ended:
+                return

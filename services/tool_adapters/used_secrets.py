@@ -41,6 +41,9 @@ for _name, _character in html.entities.html5.items():
 REDACTED = "[secret]"
 # Shorter values would also be found in words that are no secret.
 REDACTED_LENGTH_MIN = 6
+# Characters of one character of a value, at most: as an HTML entity with zeros.
+SPELLED_LENGTH_MAX = 12
+_PRINTABLE = "".join(map(chr, range(ord("!"), ord("~") + 1)))
 # More than a call has; a session that gets token after token keeps the latest.
 VALUES_MAX = 100
 
@@ -225,6 +228,17 @@ class UsedSecrets:
         for value in others._values:
             self.add(value)
 
+    def may_begin(self, text: str) -> int:
+        """Length of the end of a text in which one of the values, or a form of it, may begin.
+
+        Encoded values have no spaces, unless a base64 of several lines.
+        """
+        if not self._values:
+            return 0
+        spelled = text[-SPELLED_LENGTH_MAX * max(map(len, self._values)) :]
+        unbroken = len(spelled) - len(spelled.rstrip(_PRINTABLE))
+        return max(unbroken, *(_begun(value, text) for value in self._values))
+
     def redact(self, text: str) -> str:
         """The text without any of the values; what is JSON stays JSON."""
         if not self._values:
@@ -275,6 +289,12 @@ def noting_secrets(used: UsedSecrets | None = None) -> Iterator[UsedSecrets]:
 def used_secrets() -> UsedSecrets:
     """Secrets of the call that is being made; empty outside of one."""
     return _used.get(None) or UsedSecrets()
+
+
+def _begun(value: str, text: str) -> int:
+    """Length of the beginning of a value with which a text ends."""
+    lengths = range(min(len(value) - 1, len(text)), 0, -1)
+    return next((length for length in lengths if text.endswith(value[:length])), 0)
 
 
 def _is_json(text: str) -> bool:

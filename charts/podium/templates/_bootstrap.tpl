@@ -27,7 +27,7 @@
 {{- define "podium.bootstrapIdentity" -}}
 {{- $c := include "podium.components" . | fromJson }}
 {{- $references := list .Values.identity.verifyKeys }}
-{{- range $name := list "gateway" "episode-worker" "tool-adapters" }}{{ $references = append $references (index $c $name).signingKey }}{{ end }}
+{{- range $name := list "gateway" "episodes" "episode-worker" "tool-adapters" }}{{ $references = append $references (index $c $name).signingKey }}{{ end }}
 {{- with (index $c "cost-ledger").secretFiles }}{{ with .anchor_key_file }}{{ $references = append $references . }}{{ end }}{{ end }}
 {{- $names := list }}
 {{- range $references }}{{ $names = append $names (ternary .secretName "" (not (or .externalSecret .configMapName))) }}{{ end }}

@@ -48,7 +48,9 @@ async def run_server(
     services: Sequence[Service],
     checks: Mapping[str, Check],
     tasks: Sequence[BackgroundTask] = (),
+    on_drain: Callable[[], None] = lambda: None,
 ) -> None:
+    """Serves until SIGTERM or SIGINT; `on_drain` is called before running calls get their grace."""
     stopped = asyncio.Event()
     loop = asyncio.get_running_loop()
     for name in (signal.SIGTERM, signal.SIGINT):
@@ -56,6 +58,7 @@ async def run_server(
     async with running_server(settings, services, checks, tasks) as port:
         log.info("serving on port %d", port)
         await stopped.wait()
+        on_drain()
 
 
 @asynccontextmanager

@@ -15,6 +15,7 @@ from podium_operations.local.state import StateFolder, write_private
 # A limit keeps those from administering anything: every change goes through the gateway.
 SCOPES_OF_SIGNER: dict[str, tuple[str, ...] | None] = {
     "gateway": None,
+    "episodes": (Scope.LEDGER_WRITE.value, Scope.EPISODES_RUN.value),
     "episode-worker": (Scope.LEDGER_WRITE.value, Scope.EPISODES_RUN.value),
     # Reports what it measured and what vectors of corpora cost, and keeps tools of followed MCP
     # servers up to date.

@@ -195,7 +195,9 @@ def _episodes(around: Surroundings) -> dict[str, str]:
         "tool_registry_target": around.target("tool_registry"),
         "orchestrator_inference_target": around.target("orchestrator_inference"),
         "cost_ledger_target": around.target("cost_ledger"),
+        "tool_adapters_target": around.target("tool_adapters"),
         **_nested("temporal", around.temporal),
+        **_signing(around, "episodes"),
     }
 
 

@@ -2572,18 +2572,22 @@ class WeeklyHours(Model):
     """
 
 
-class ConversationMessage(Model):
+class FunctionCall(Model):
     """
-    A message of the conversation a task came with.
+    A call of a function that the client of a model runs.
     """
 
-    role: str = ""
+    id: str = ""
     """
-    "system", "user" or "assistant".
+    Id that the model gave it, which its result names.
     """
-    content: str = ""
+    name: str = ""
     """
-    Text.
+    Name of the function.
+    """
+    arguments_json: str = ""
+    """
+    Arguments as the model wrote them, usually a JSON object.
     """
 
 
@@ -3788,6 +3792,43 @@ class RotateApiKeyResponse(Model):
     old_api_key: ApiKey
 
 
+class AnswerOptions(Model):
+    """
+    How a model is to write an answer; a provider that cannot do it rejects the call.
+    """
+
+    functions: Annotated[list[ClientTool], Field(validate_default=True)] = []
+    """
+    Functions that the model may ask for; the caller runs them.
+    """
+    function_choice: Literal["FUNCTION_CHOICE_NONE", "FUNCTION_CHOICE_REQUIRED"] | str | None = (
+        None
+    )
+    """
+    Choice between functions and text; unset leaves it to the model.
+    """
+    function_name: str = ""
+    """
+    The function that the model has to call; unset means any.
+    """
+    single_call: bool = False
+    """
+    True if the model may ask for one function at a time.
+    """
+    answer_json_schema: str = ""
+    """
+    JSON Schema that the answer fits; unset means any text.
+    """
+    stop: list[str] = []
+    """
+    Texts before which the answer ends.
+    """
+    top_logprobs: int | None = None
+    """
+    Alternatives per token whose log-probabilities are reported; unset means none are, 0 those of the tokens alone.
+    """
+
+
 class ListSecretsResponse(Model):
     """
     A page of secrets.
@@ -3896,149 +3937,6 @@ class ClientCallsRequested(Model):
     calls: Annotated[list[ToolCall], Field(validate_default=True)] = []
     """
     All of the turn; at least one.
-    """
-
-
-class DirectCallSpec(Model):
-    """
-    The caller's order.
-    """
-
-    tool_name: str = ""
-    """
-    Tool of any kind but podium.
-    """
-    model_alias: str = ""
-    """
-    Alias of one of its models; unset means the argument "model", or the only one. A call that names none of several is rejected.
-    """
-    policy: str = ""
-    """
-    Policy; unset means the tenant's active one.
-    """
-    messages: Annotated[list[ConversationMessage], Field(validate_default=True)] = []
-    """
-    The model's messages, oldest first, and the last is the user's; empty for a tool of another kind, and where a model is given arguments.
-    """
-    sampling: Sampling | None = None
-    """
-    Sampling; a temperature that is unset is the tool's, 0 tokens mean the tool's most.
-    """
-    budget: Money | None = None
-    """
-    Most money; unset means only the tenant's own budgets apply.
-    """
-    labels: dict[str, str] = {}
-    """
-    Labels; "team" and "agent" narrow the teams and agents of the caller.
-    """
-    arguments_json: str = ""
-    """
-    Arguments, a JSON object that fits the tool's schema; unset means none. A tool of kind llm takes "prompt", which it gets unchanged, and "model"; an embedder takes "input", a list of at most 2,048 texts, "dimensions" and "model".
-    """
-    attachments: Annotated[list[Attachment], Field(validate_default=True)] = []
-    """
-    Files that a model is sent, at most 20, of 20 MiB together, each where its placeholder stands in a user's message, or behind the last one.
-    """
-
-
-class EpisodeSpec(Model):
-    """
-    The caller's order.
-    """
-
-    model_config = ConfigDict(
-        arbitrary_types_allowed=True,
-    )
-    task: str = ""
-    """
-    The task in words; not empty.
-    """
-    model: str = ""
-    """
-    Orchestrator model; unset means the default.
-    """
-    policy: str = ""
-    """
-    Policy; unset means the tenant's active one.
-    """
-    tool_names: list[str] = []
-    """
-    The tools it may use; empty means those that fit the task best, eight unless the operator set another number, and find_tools, which finds others. Functions of the caller may be among them: an episode that names no other tool is offered those functions alone.
-    """
-    turn_limit: int = 0
-    """
-    Most turns; 0 means 50. The last turn must answer.
-    """
-    time_limit: Duration | None = None
-    """
-    Longest episode; unset means 30 minutes.
-    """
-    budget: Money | None = None
-    """
-    Most money; unset means only the tenant's own budgets apply.
-    """
-    prompt_mode: Literal["PROMPT_MODE_STATELESS", "PROMPT_MODE_CHAT", "PROMPT_MODE_TEMPLATE"] | str | None = (
-        None
-    )
-    """
-    The form of earlier turns in the prompt; unset means the model's (Model.prompt_mode).
-    """
-    sampling: Sampling | None = None
-    """
-    The sampling parameters.
-    """
-    group: Group | None = None
-    """
-    Comparison group; unset means a group of one.
-    """
-    history: Annotated[list[ConversationMessage], Field(validate_default=True)] = []
-    """
-    Earlier messages of the conversation, oldest first, at most 1,000.
-    """
-    labels: dict[str, str] = {}
-    """
-    Caller's labels, at most 16, kept with the episode.
-    """
-    parent: ParentCall | None = None
-    """
-    The call that started it, of an episode that a tool of kind podium started. Set by the platform; rejected in StartEpisode.
-    """
-    check: Check | None = None
-    """
-    Scores the answer once it is given; unset means that it is not scored.
-    """
-    price_factors: dict[str, str] = {}
-    """
-    Price schedule of a rollout: by SKU a decimal from 0.001 to 1000, for example "2.5". Prices quoted to the model and costs in the reward features are multiplied by it; charges, budgets and ceilings are not. A SKU that is unset keeps its price.
-    """
-    client_tools: Annotated[list[ClientTool], Field(validate_default=True)] = []
-    """
-    Functions of the caller, at most 128. A call of one waits for AnswerToolCalls, as long as the episode may run.
-    """
-    first_tool_names: list[str] = []
-    """
-    Tools of which one is called before anything else is decided.
-    """
-    answer_json_schema: str = ""
-    """
-    JSON Schema with an object as its root, which the final answer fits: it is the JSON. Unset means any text.
-    """
-    output_token_limit: int = 0
-    """
-    Most output tokens that the orchestrator and llm tools together write, from the start, or from the caller's results, to the end or to the next calls for the caller. 0 means no limit. Episodes that its tools start have none.
-    """
-    attachments: Annotated[list[Attachment], Field(validate_default=True)] = []
-    """
-    Files that the task and the user's messages speak of, at most 20, of 20 MiB together. The orchestrator reads their placeholders; a model of an llm tool is sent those of the kinds that it takes. Episodes that its tools start have none.
-    """
-    parallel_calls: int = 0
-    """
-    Most independent tool calls in one turn, within what the policy and the operator allow; 0 means the policy's number. Where that is unset as well, the model decides: 4 for models that were trained to make several, 1 for any other. Holds for episodes that its tools start.
-    """
-    replay_of: str = ""
-    """
-    Id of an ended episode that the caller may read, which this one replays: no tool with effects is called. Such a call is answered by what the earlier episode recorded for the same tool and arguments, at no cost; one that it did not make ends this episode as diverged. Tools that only read are called. Unset means that tools are called.
     """
 
 
@@ -4188,66 +4086,6 @@ class RecordVerdictsRequest(Model):
     verdicts: Annotated[list[Verdict], Field(validate_default=True)] = []
     """
     The verdicts, one of a trial, judge and prompt.
-    """
-
-
-class StartDirectCallRequest(Model):
-    """
-    Asks to call a tool.
-    """
-
-    model_config = ConfigDict(
-        arbitrary_types_allowed=True,
-    )
-    call_id: str = ""
-    """
-    UUIDv7 made by the caller.
-    """
-    spec: DirectCallSpec | None = None
-    """
-    What to ask.
-    """
-    attachment_data: list[Base64Bytes] = []
-    """
-    See StartEpisodeRequest.
-    """
-    file_quota: FileQuota | None = None
-    """
-    See StartEpisodeRequest.
-    """
-    running_limit: int = 0
-    """
-    Most direct calls of the tenant that may run at once, this one included; one more is rejected with RESOURCE_EXHAUSTED, give or take those that start at the same moment. Episodes are counted apart. The gateway sets it from the tenant's limits and ignores its own caller's value. Zero or unset means no limit.
-    """
-
-
-class StartEpisodeRequest(Model):
-    """
-    Asks to start an episode.
-    """
-
-    model_config = ConfigDict(
-        arbitrary_types_allowed=True,
-    )
-    episode_id: str = ""
-    """
-    UUIDv7 made by the caller.
-    """
-    spec: EpisodeSpec | None = None
-    """
-    The spec of the episode.
-    """
-    running_limit: int = 0
-    """
-    Most episodes of the tenant that may run at once, this one included; one more is rejected with RESOURCE_EXHAUSTED. The gateway sets it from the tenant's limits and ignores its own caller's value. Episodes that tools of kind podium start count too, but are never rejected. Zero or unset means no limit.
-    """
-    attachment_data: list[Base64Bytes] = []
-    """
-    The bytes of the spec's attachments, in any order. Those that came with another episode or direct call, which is still kept and which the caller may read, may be left out.
-    """
-    file_quota: FileQuota | None = None
-    """
-    The tenant's own quota of files. The gateway sets it from the tenant's limits and ignores its own caller's value; unset means the service's own.
     """
 
 
@@ -4852,6 +4690,29 @@ class Action(Model):
     malformed: Failure | None = None
     """
     The output is not a well-formed action; goes back to the model.
+    """
+
+
+class ConversationMessage(Model):
+    """
+    A message of the conversation a task came with.
+    """
+
+    role: str = ""
+    """
+    "system", "user" or "assistant"; in direct calls also "tool", the result of a function.
+    """
+    content: str = ""
+    """
+    Text.
+    """
+    function_calls: Annotated[list[FunctionCall], Field(validate_default=True)] = []
+    """
+    Calls of functions that an assistant's message asks for; in direct calls alone.
+    """
+    call_id: str = ""
+    """
+    Id of the call that a message with the role "tool" answers; in direct calls alone.
     """
 
 
@@ -5634,205 +5495,150 @@ class ActionDecided(Model):
     """
 
 
-class DirectCall(Model):
+class DirectCallSpec(Model):
     """
-    A call without an episode.
+    The caller's order.
+    """
+
+    tool_name: str = ""
+    """
+    Tool of any kind but podium.
+    """
+    model_alias: str = ""
+    """
+    Alias of one of its models; unset means the argument "model", or the only one. A call that names none of several is rejected.
+    """
+    policy: str = ""
+    """
+    Policy; unset means the tenant's active one.
+    """
+    messages: Annotated[list[ConversationMessage], Field(validate_default=True)] = []
+    """
+    The model's messages, oldest first, and the last is the user's; empty for a tool of another kind, and where a model is given arguments.
+    """
+    sampling: Sampling | None = None
+    """
+    Sampling; a temperature that is unset is the tool's, 0 tokens mean the tool's most.
+    """
+    budget: Money | None = None
+    """
+    Most money; unset means only the tenant's own budgets apply.
+    """
+    labels: dict[str, str] = {}
+    """
+    Labels; "team" and "agent" narrow the teams and agents of the caller.
+    """
+    arguments_json: str = ""
+    """
+    Arguments, a JSON object that fits the tool's schema; unset means none. A tool of kind llm takes "prompt", which it gets unchanged, and "model"; an embedder takes "input", a list of at most 2,048 texts, "dimensions" and "model".
+    """
+    attachments: Annotated[list[Attachment], Field(validate_default=True)] = []
+    """
+    Files that a model is sent, at most 20, of 20 MiB together, each where its placeholder stands in a user's message, or behind the last one.
+    """
+    options: AnswerOptions | None = None
+    """
+    How a model is to write its answer to messages.
+    """
+
+
+class EpisodeSpec(Model):
+    """
+    The caller's order.
     """
 
     model_config = ConfigDict(
         arbitrary_types_allowed=True,
     )
-    id: str = ""
+    task: str = ""
     """
-    UUIDv7 made by the caller; also its trace id.
+    The task in words; not empty.
     """
-    spec: DirectCallSpec | None = None
+    model: str = ""
     """
-    The caller's order.
+    Orchestrator model; unset means the default.
     """
-    ended: bool = False
+    policy: str = ""
     """
-    True if it has ended; what follows is unset before.
+    Policy; unset means the tenant's active one.
     """
-    content: str = ""
+    tool_names: list[str] = []
     """
-    What the model wrote, or the tool gave.
+    The tools it may use; empty means those that fit the task best, eight unless the operator set another number, and find_tools, which finds others. Functions of the caller may be among them: an episode that names no other tool is offered those functions alone.
     """
-    finish_reason: str = ""
+    turn_limit: int = 0
     """
-    Why a model stopped: "stop", "length", "content_filter" or "refusal"; unset for other tools.
+    Most turns; 0 means 50. The last turn must answer.
     """
-    failure: Failure | None = None
+    time_limit: Duration | None = None
     """
-    The reason why there is no content; unset when there is.
+    Longest episode; unset means 30 minutes.
     """
-    usage: Usage | None = None
+    budget: Money | None = None
     """
-    The usage of the call.
+    Most money; unset means only the tenant's own budgets apply.
     """
-    cost: Money | None = None
-    """
-    The cost; unset means unknown.
-    """
-    ledger_key: str = ""
-    """
-    Key of its hold and its capture in the ledger.
-    """
-    policy_name: str = ""
-    """
-    Policy that allowed it.
-    """
-    policy_version: int = 0
-    """
-    Its version.
-    """
-    tool_version: int = 0
-    """
-    Version of the tool.
-    """
-    model_alias: str = ""
-    """
-    The model that answered.
-    """
-    create_time: AwareDatetime | None = None
-    """
-    Time at which it was accepted.
-    """
-    content_json: str = ""
-    """
-    The content as JSON where the tool answers in JSON; unset otherwise. Of an embedder: {"embeddings": [...]}, each the base64 of little-endian floats of 32 bits.
-    """
-    files: Annotated[list[OutputFile], Field(validate_default=True)] = []
-    """
-    Files that the tool made; usually none.
-    """
-    latency: Duration | None = None
-    """
-    Time from the first attempt to the answer; unset for a call that was not made.
-    """
-
-
-class Episode(Model):
-    """
-    An episode.
-    """
-
-    id: str = ""
-    """
-    UUIDv7 made by the caller; also its trace id.
-    """
-    spec: EpisodeSpec | None = None
-    """
-    The caller's order.
-    """
-    state: Literal["EPISODE_STATE_PENDING", "EPISODE_STATE_RUNNING", "EPISODE_STATE_WAITING", "EPISODE_STATE_FINISHED"] | str | None = (
+    prompt_mode: Literal["PROMPT_MODE_STATELESS", "PROMPT_MODE_CHAT", "PROMPT_MODE_TEMPLATE"] | str | None = (
         None
     )
     """
-    Its state.
+    The form of earlier turns in the prompt; unset means the model's (Model.prompt_mode).
     """
-    stop_reason: Literal["STOP_REASON_ANSWERED", "STOP_REASON_TURN_LIMIT", "STOP_REASON_BUDGET_EXHAUSTED", "STOP_REASON_DEADLINE", "STOP_REASON_CANCELLED", "STOP_REASON_FAILED", "STOP_REASON_OUTPUT_LIMIT", "STOP_REASON_DIVERGED"] | str | None = (
-        None
-    )
+    sampling: Sampling | None = None
     """
-    The reason of its end.
+    The sampling parameters.
     """
-    answer: str = ""
+    group: Group | None = None
     """
-    The final answer; unset when there is none.
+    Comparison group; unset means a group of one.
     """
-    failure: Failure | None = None
+    history: Annotated[list[ConversationMessage], Field(validate_default=True)] = []
     """
-    The reason why it failed, for STOP_REASON_FAILED and BUDGET_EXHAUSTED.
+    Earlier messages of the conversation, oldest first, at most 1,000.
     """
-    turn_count: int = 0
+    labels: dict[str, str] = {}
     """
-    Turns taken.
+    Caller's labels, at most 16, kept with the episode.
     """
-    tool_call_count: int = 0
+    parent: ParentCall | None = None
     """
-    Tool calls made.
+    The call that started it, of an episode that a tool of kind podium started. Set by the platform; rejected in StartEpisode.
     """
-    cost: Money | None = None
+    check: Check | None = None
     """
-    Known cost so far; zero when nothing was charged.
+    Scores the answer once it is given; unset means that it is not scored.
     """
-    unpriced_call_count: int = 0
+    price_factors: dict[str, str] = {}
     """
-    Calls whose cost is unknown and not in the cost.
+    Price schedule of a rollout: by SKU a decimal from 0.001 to 1000, for example "2.5". Prices quoted to the model and costs in the reward features are multiplied by it; charges, budgets and ceilings are not. A SKU that is unset keeps its price.
     """
-    usage: Annotated[list[Quantity], Field(validate_default=True)] = []
+    client_tools: Annotated[list[ClientTool], Field(validate_default=True)] = []
     """
-    Tokens of the orchestrator and of llm tools, summed by dimension.
+    Functions of the caller, at most 128. A call of one waits for AnswerToolCalls, as long as the episode may run.
     """
-    policy_name: str = ""
+    first_tool_names: list[str] = []
     """
-    Policy it runs under.
+    Tools of which one is called before anything else is decided.
     """
-    policy_version: int = 0
+    answer_json_schema: str = ""
     """
-    Its version.
+    JSON Schema with an object as its root, which the final answer fits: it is the JSON. Unset means any text.
     """
-    toolset_digest: str = ""
+    output_token_limit: int = 0
     """
-    Digest of the frozen toolset.
+    Most output tokens that the orchestrator and llm tools together write, from the start, or from the caller's results, to the end or to the next calls for the caller. 0 means no limit. Episodes that its tools start have none.
     """
-    create_time: AwareDatetime | None = None
+    attachments: Annotated[list[Attachment], Field(validate_default=True)] = []
     """
-    Time at which it was accepted.
+    Files that the task and the user's messages speak of, at most 20, of 20 MiB together. The orchestrator reads their placeholders; a model of an llm tool is sent those of the kinds that it takes. Episodes that its tools start have none.
     """
-    end_time: AwareDatetime | None = None
+    parallel_calls: int = 0
     """
-    Time at which it ended; unset while it runs.
+    Most independent tool calls in one turn, within what the policy and the operator allow; 0 means the policy's number. Where that is unset as well, the model decides: 4 for models that were trained to make several, 1 for any other. Holds for episodes that its tools start.
     """
-    children_cost: Money | None = None
+    replay_of: str = ""
     """
-    Known cost of the episodes it called, charged to them and not in its cost; unset while it runs, and when it called none.
-    """
-    children_unpriced_call_count: int = 0
-    """
-    Calls of those episodes whose cost is unknown and not in their cost.
-    """
-    feedback: Annotated[list[Feedback], Field(validate_default=True)] = []
-    """
-    Its feedback, oldest first; set by GetEpisode alone.
-    """
-    warnings: list[str] = []
-    """
-    At most 20, empty while it runs: that every tool call failed, so that the answer rests on none, and what its model was not shown because its context was full, by turn, as in NextActionResponse.left_out.
-    """
-    all_tool_calls_failed: bool = False
-    """
-    True if it called tools and every call failed, so that its answer rests on no result; unset while it runs.
-    """
-    content_withheld: bool = False
-    """
-    True if the content is left out, because the caller may not read it: of the spec the task, its history and files, schemas, functions and check, and the answer, messages of failures, warnings and feedback. Readers are callers with the scope trajectories:read, the subject that started the episode and, while a call waits for approval, those with the scope calls:approve.
-    """
-    called_tools: list[str] = []
-    """
-    Tools that it called, by name; set by ListEpisodes alone, once it has ended.
-    """
-    failure_kinds: list[Literal["FAILURE_KIND_INVALID_ARGUMENTS", "FAILURE_KIND_TIMEOUT", "FAILURE_KIND_UNAVAILABLE", "FAILURE_KIND_RATE_LIMITED", "FAILURE_KIND_PERMISSION_DENIED", "FAILURE_KIND_TOOL_ERROR", "FAILURE_KIND_MALFORMED_OUTPUT", "FAILURE_KIND_OUTPUT_TOO_LARGE", "FAILURE_KIND_LIMIT_EXCEEDED", "FAILURE_KIND_NOT_FOUND", "FAILURE_KIND_DENIED_BY_POLICY", "FAILURE_KIND_BUDGET_EXHAUSTED", "FAILURE_KIND_CANCELLED", "FAILURE_KIND_MALFORMED_ACTION", "FAILURE_KIND_INTERNAL", "FAILURE_KIND_CONTEXT_TOO_LONG"] | str] = (
-        []
-    )
-    """
-    Kinds of failure of its calls and of itself; set as called_tools.
-    """
-    score: float | None = None
-    """
-    Score of its check, from 0 to 1; set as called_tools, if it was judged.
-    """
-
-
-class EpisodeFinished(Model):
-    """
-    The episode ended.
-    """
-
-    episode: Episode | None = None
-    """
-    The episode as it ended.
+    Id of an ended episode that the caller may read, which this one replays: no tool with effects is called. Such a call is answered by what the earlier episode recorded for the same tool and arguments, at no cost; one that it did not make ends this episode as diverged. Tools that only read are called. Unset means that tools are called.
     """
 
 
@@ -5893,28 +5699,6 @@ class Evaluation(Model):
     """
 
 
-class GetDirectCallResponse(Model):
-    """
-    The call.
-    """
-
-    call: DirectCall | None = None
-    """
-    The call.
-    """
-
-
-class GetEpisodeResponse(Model):
-    """
-    The episode.
-    """
-
-    episode: Episode | None = None
-    """
-    The episode.
-    """
-
-
 class GetEvaluationResponse(Model):
     """
     A run and its progress.
@@ -5942,21 +5726,6 @@ class ListApprovalsResponse(Model):
     approvals: Annotated[list[WaitingApproval], Field(validate_default=True)] = []
     """
     The calls.
-    """
-    next_page_token: str = ""
-    """
-    Unset on the last page.
-    """
-
-
-class ListEpisodesResponse(Model):
-    """
-    A page of episodes.
-    """
-
-    episodes: Annotated[list[Episode], Field(validate_default=True)] = []
-    """
-    The episodes.
     """
     next_page_token: str = ""
     """
@@ -6058,25 +5827,63 @@ class RecordVerdictResponse(Model):
     """
 
 
-class StartDirectCallResponse(Model):
+class StartDirectCallRequest(Model):
     """
-    The started call.
-    """
-
-    call: DirectCall | None = None
-    """
-    The call.
+    Asks to call a tool.
     """
 
+    model_config = ConfigDict(
+        arbitrary_types_allowed=True,
+    )
+    call_id: str = ""
+    """
+    UUIDv7 made by the caller.
+    """
+    spec: DirectCallSpec | None = None
+    """
+    What to ask.
+    """
+    attachment_data: list[Base64Bytes] = []
+    """
+    See StartEpisodeRequest.
+    """
+    file_quota: FileQuota | None = None
+    """
+    See StartEpisodeRequest.
+    """
+    running_limit: int = 0
+    """
+    Most direct calls of the tenant that may run at once, this one included; one more is rejected with RESOURCE_EXHAUSTED, give or take those that start at the same moment. Episodes are counted apart. The gateway sets it from the tenant's limits and ignores its own caller's value. Zero or unset means no limit.
+    """
 
-class StartEpisodeResponse(Model):
+
+class StartEpisodeRequest(Model):
     """
-    The started episode.
+    Asks to start an episode.
     """
 
-    episode: Episode | None = None
+    model_config = ConfigDict(
+        arbitrary_types_allowed=True,
+    )
+    episode_id: str = ""
     """
-    The episode.
+    UUIDv7 made by the caller.
+    """
+    spec: EpisodeSpec | None = None
+    """
+    The spec of the episode.
+    """
+    running_limit: int = 0
+    """
+    Most episodes of the tenant that may run at once, this one included; one more is rejected with RESOURCE_EXHAUSTED. The gateway sets it from the tenant's limits and ignores its own caller's value. Episodes that tools of kind podium start count too, but are never rejected. Zero or unset means no limit.
+    """
+    attachment_data: list[Base64Bytes] = []
+    """
+    The bytes of the spec's attachments, in any order. Those that came with another episode or direct call, which is still kept and which the caller may read, may be left out.
+    """
+    file_quota: FileQuota | None = None
+    """
+    The tenant's own quota of files. The gateway sets it from the tenant's limits and ignores its own caller's value; unset means the service's own.
     """
 
 
@@ -6647,39 +6454,6 @@ class Policy(Model):
     """
 
 
-class AnswerToolCallsResponse(Model):
-    """
-    The episode continues.
-    """
-
-    episode: Episode | None = None
-    """
-    The episode.
-    """
-
-
-class ApproveToolCallResponse(Model):
-    """
-    The decision was taken.
-    """
-
-    episode: Episode | None = None
-    """
-    The episode.
-    """
-
-
-class CancelEpisodeResponse(Model):
-    """
-    The episode.
-    """
-
-    episode: Episode | None = None
-    """
-    The episode; it may still be ending.
-    """
-
-
 class CreateEvaluationRequest(Model):
     """
     Asks to store a run.
@@ -6706,58 +6480,272 @@ class CreateEvaluationResponse(Model):
     """
 
 
-class EpisodeEvent(Model):
+class DirectCall(Model):
     """
-    One event of an episode.
+    A call without an episode.
     """
 
-    sequence: int = 0
+    model_config = ConfigDict(
+        arbitrary_types_allowed=True,
+    )
+    id: str = ""
     """
-    Counts from 1 within the episode, without gaps; resume a watch from it.
+    UUIDv7 made by the caller; also its trace id.
     """
-    turn: int = 0
+    spec: DirectCallSpec | None = None
     """
-    Turn it belongs to; 0 before the first.
+    The caller's order.
     """
-    time: AwareDatetime | None = None
+    ended: bool = False
     """
-    Time at which it happened.
+    True if it has ended; what follows is unset before.
     """
-    started: EpisodeStarted | None = None
+    content: str = ""
     """
-    The episode was accepted.
+    What the model wrote, or the tool gave.
     """
-    action_decided: ActionDecided | None = None
+    finish_reason: str = ""
     """
-    The model decided.
+    Why a model stopped: "stop", "length", "tool_calls", "content_filter" or "refusal"; unset for other tools.
     """
-    tool_returned: ToolReturned | None = None
+    failure: Failure | None = None
     """
-    A tool answered or failed.
+    The reason why there is no content; unset when there is.
     """
-    approval_requested: ApprovalRequested | None = None
+    usage: Usage | None = None
     """
-    A call waits for approval.
+    The usage of the call.
     """
-    finished: EpisodeFinished | None = None
+    cost: Money | None = None
     """
-    The episode ended.
+    The cost; unset means unknown.
     """
-    verifier_called: ToolReturned | None = None
+    ledger_key: str = ""
     """
-    The check called a tool.
+    Key of its hold and its capture in the ledger.
     """
-    judged: Judgement | None = None
+    policy_name: str = ""
     """
-    The answer was scored.
+    Policy that allowed it.
     """
-    client_calls_requested: ClientCallsRequested | None = None
+    policy_version: int = 0
     """
-    Calls wait for the caller, who is to run them.
+    Its version.
+    """
+    tool_version: int = 0
+    """
+    Version of the tool.
+    """
+    model_alias: str = ""
+    """
+    The model that answered.
+    """
+    create_time: AwareDatetime | None = None
+    """
+    Time at which it was accepted.
+    """
+    content_json: str = ""
+    """
+    The content as JSON where the tool answers in JSON; unset otherwise. Of an embedder: {"embeddings": [...]}, each the base64 of little-endian floats of 32 bits.
+    """
+    files: Annotated[list[OutputFile], Field(validate_default=True)] = []
+    """
+    Files that the tool made; usually none.
+    """
+    latency: Duration | None = None
+    """
+    Time from the first attempt to the answer; unset for a call that was not made.
+    """
+    function_calls: Annotated[list[FunctionCall], Field(validate_default=True)] = []
+    """
+    Functions that the model asks for.
+    """
+    logprobs_json: str = ""
+    """
+    Log-probabilities in the form of OpenAI's chat completions, a JSON object; unset means none.
+    """
+
+
+class Episode(Model):
+    """
+    An episode.
+    """
+
+    id: str = ""
+    """
+    UUIDv7 made by the caller; also its trace id.
+    """
+    spec: EpisodeSpec | None = None
+    """
+    The caller's order.
+    """
+    state: Literal["EPISODE_STATE_PENDING", "EPISODE_STATE_RUNNING", "EPISODE_STATE_WAITING", "EPISODE_STATE_FINISHED"] | str | None = (
+        None
+    )
+    """
+    Its state.
+    """
+    stop_reason: Literal["STOP_REASON_ANSWERED", "STOP_REASON_TURN_LIMIT", "STOP_REASON_BUDGET_EXHAUSTED", "STOP_REASON_DEADLINE", "STOP_REASON_CANCELLED", "STOP_REASON_FAILED", "STOP_REASON_OUTPUT_LIMIT", "STOP_REASON_DIVERGED"] | str | None = (
+        None
+    )
+    """
+    The reason of its end.
+    """
+    answer: str = ""
+    """
+    The final answer; unset when there is none.
+    """
+    failure: Failure | None = None
+    """
+    The reason why it failed, for STOP_REASON_FAILED and BUDGET_EXHAUSTED.
+    """
+    turn_count: int = 0
+    """
+    Turns taken.
+    """
+    tool_call_count: int = 0
+    """
+    Tool calls made.
+    """
+    cost: Money | None = None
+    """
+    Known cost so far; zero when nothing was charged.
+    """
+    unpriced_call_count: int = 0
+    """
+    Calls whose cost is unknown and not in the cost.
+    """
+    usage: Annotated[list[Quantity], Field(validate_default=True)] = []
+    """
+    Tokens of the orchestrator and of llm tools, summed by dimension.
+    """
+    policy_name: str = ""
+    """
+    Policy it runs under.
+    """
+    policy_version: int = 0
+    """
+    Its version.
+    """
+    toolset_digest: str = ""
+    """
+    Digest of the frozen toolset.
+    """
+    create_time: AwareDatetime | None = None
+    """
+    Time at which it was accepted.
+    """
+    end_time: AwareDatetime | None = None
+    """
+    Time at which it ended; unset while it runs.
+    """
+    children_cost: Money | None = None
+    """
+    Known cost of the episodes it called, charged to them and not in its cost; unset while it runs, and when it called none.
+    """
+    children_unpriced_call_count: int = 0
+    """
+    Calls of those episodes whose cost is unknown and not in their cost.
+    """
+    feedback: Annotated[list[Feedback], Field(validate_default=True)] = []
+    """
+    Its feedback, oldest first; set by GetEpisode alone.
+    """
+    warnings: list[str] = []
+    """
+    At most 20, empty while it runs: that every tool call failed, so that the answer rests on none, and what its model was not shown because its context was full, by turn, as in NextActionResponse.left_out.
+    """
+    all_tool_calls_failed: bool = False
+    """
+    True if it called tools and every call failed, so that its answer rests on no result; unset while it runs.
     """
     content_withheld: bool = False
     """
-    True if its content is left out, because its reader may not see that: thoughts, arguments, results, answers and messages of failures. Times, costs, kinds of failure and names of tools are there.
+    True if the content is left out, because the caller may not read it: of the spec the task, its history and files, schemas, functions and check, and the answer, messages of failures, warnings and feedback. Readers are callers with the scope trajectories:read, the subject that started the episode and, while a call waits for approval, those with the scope calls:approve.
+    """
+    called_tools: list[str] = []
+    """
+    Tools that it called, by name; set by ListEpisodes alone, once it has ended.
+    """
+    failure_kinds: list[Literal["FAILURE_KIND_INVALID_ARGUMENTS", "FAILURE_KIND_TIMEOUT", "FAILURE_KIND_UNAVAILABLE", "FAILURE_KIND_RATE_LIMITED", "FAILURE_KIND_PERMISSION_DENIED", "FAILURE_KIND_TOOL_ERROR", "FAILURE_KIND_MALFORMED_OUTPUT", "FAILURE_KIND_OUTPUT_TOO_LARGE", "FAILURE_KIND_LIMIT_EXCEEDED", "FAILURE_KIND_NOT_FOUND", "FAILURE_KIND_DENIED_BY_POLICY", "FAILURE_KIND_BUDGET_EXHAUSTED", "FAILURE_KIND_CANCELLED", "FAILURE_KIND_MALFORMED_ACTION", "FAILURE_KIND_INTERNAL", "FAILURE_KIND_CONTEXT_TOO_LONG"] | str] = (
+        []
+    )
+    """
+    Kinds of failure of its calls and of itself; set as called_tools.
+    """
+    score: float | None = None
+    """
+    Score of its check, from 0 to 1; set as called_tools, if it was judged.
+    """
+
+
+class EpisodeFinished(Model):
+    """
+    The episode ended.
+    """
+
+    episode: Episode | None = None
+    """
+    The episode as it ended.
+    """
+
+
+class GetDirectCallResponse(Model):
+    """
+    The call.
+    """
+
+    call: DirectCall | None = None
+    """
+    The call.
+    """
+
+
+class GetEpisodeResponse(Model):
+    """
+    The episode.
+    """
+
+    episode: Episode | None = None
+    """
+    The episode.
+    """
+
+
+class ListEpisodesResponse(Model):
+    """
+    A page of episodes.
+    """
+
+    episodes: Annotated[list[Episode], Field(validate_default=True)] = []
+    """
+    The episodes.
+    """
+    next_page_token: str = ""
+    """
+    Unset on the last page.
+    """
+
+
+class StartDirectCallResponse(Model):
+    """
+    The started call.
+    """
+
+    call: DirectCall | None = None
+    """
+    The call.
+    """
+
+
+class StartEpisodeResponse(Model):
+    """
+    The started episode.
+    """
+
+    episode: Episode | None = None
+    """
+    The episode.
     """
 
 
@@ -7162,6 +7150,94 @@ class ListFollowedMcpServersResponse(Model):
     next_page_token: str = ""
     """
     Where the next page begins; unset means there is none.
+    """
+
+
+class AnswerToolCallsResponse(Model):
+    """
+    The episode continues.
+    """
+
+    episode: Episode | None = None
+    """
+    The episode.
+    """
+
+
+class ApproveToolCallResponse(Model):
+    """
+    The decision was taken.
+    """
+
+    episode: Episode | None = None
+    """
+    The episode.
+    """
+
+
+class CancelEpisodeResponse(Model):
+    """
+    The episode.
+    """
+
+    episode: Episode | None = None
+    """
+    The episode; it may still be ending.
+    """
+
+
+class EpisodeEvent(Model):
+    """
+    One event of an episode.
+    """
+
+    sequence: int = 0
+    """
+    Counts from 1 within the episode, without gaps; resume a watch from it.
+    """
+    turn: int = 0
+    """
+    Turn it belongs to; 0 before the first.
+    """
+    time: AwareDatetime | None = None
+    """
+    Time at which it happened.
+    """
+    started: EpisodeStarted | None = None
+    """
+    The episode was accepted.
+    """
+    action_decided: ActionDecided | None = None
+    """
+    The model decided.
+    """
+    tool_returned: ToolReturned | None = None
+    """
+    A tool answered or failed.
+    """
+    approval_requested: ApprovalRequested | None = None
+    """
+    A call waits for approval.
+    """
+    finished: EpisodeFinished | None = None
+    """
+    The episode ended.
+    """
+    verifier_called: ToolReturned | None = None
+    """
+    The check called a tool.
+    """
+    judged: Judgement | None = None
+    """
+    The answer was scored.
+    """
+    client_calls_requested: ClientCallsRequested | None = None
+    """
+    Calls wait for the caller, who is to run them.
+    """
+    content_withheld: bool = False
+    """
+    True if its content is left out, because its reader may not see that: thoughts, arguments, results, answers and messages of failures. Times, costs, kinds of failure and names of tools are there.
     """
 
 

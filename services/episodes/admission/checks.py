@@ -50,6 +50,8 @@ def check_spec(spec: episode_pb2.EpisodeSpec) -> None:
         raise InvalidEpisode("the budget must be above zero; leave it out for no limit")
     if spec.HasField("parent"):
         raise InvalidEpisode("parent is set by Podium where a tool starts an episode: leave it out")
+    if any(message.role == "tool" for message in spec.history):
+        raise InvalidEpisode("history has a tool's result; an orchestrator reads it as the user's")
     _check_answer_schema(spec.answer_json_schema)
     _check_group(spec.group)
     _check_verifier(spec)

@@ -6,8 +6,10 @@ answered is stored before it is charged, so a repeated attempt charges what is s
 
 import asyncio
 import json
+from collections.abc import AsyncIterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from decimal import Decimal
 from functools import partial
 
 from episodes.attachments.reading import measured
@@ -33,26 +35,108 @@ from podium.ledger.v1 import cost_ledger_service_pb2 as ledger_pb
 from podium.ledger.v1 import hold_pb2
 from podium_kit import telemetry
 from podium_kit.failures import FailureKind, ToolFailure
+from podium_kit.metering import Dimension, Quantity, Usage, UsageSource
+from podium_kit.metering.usage_reports import estimated_usage
 from podium_kit.money import Money
-from podium_kit.rpc.errors import DeadlineExceeded, DomainError
+from podium_kit.rpc.errors import DeadlineExceeded, DomainError, Unavailable
 from podium_kit.rpc.identity import Identity, Scope, acting_as
 from podium_kit.tool_kinds import kind_of
 from podium_kit.wire import (
     failure_from_proto,
     failure_to_proto,
     quantities_from_proto,
+    usage_from_proto,
+    usage_to_proto,
 )
 from podium_kit.wire.values import file_to_proto
 
 NOTHING = Money.zero("USD")
 
 
+CALLER_GONE = "the caller was gone before the model had answered"
+
+
+class CallNews:
+    """Parts of an answer, as they arrive, and the ended call; None where another process ends it.
+
+    `left` is set once nobody waits any more and the call is to end.
+    """
+
+    def __init__(self) -> None:
+        self.left = asyncio.Event()
+        self.call: StoredCall | None = None
+        self._sent: adapters_pb.SentRequest | None = None
+        self._sent_at = 0.0
+        self._written: list[str] = []
+        self._part: adapters_pb.AnswerPart | None = None
+        self._over = False
+        self._news = asyncio.Event()
+        self._is_taken = False
+
+    def taken(self) -> "CallNews | None":
+        """Returns itself once: parts are reported to one caller."""
+        first, self._is_taken = not self._is_taken, True
+        return self if first else None
+
+    def note(self, event: adapters_pb.InvokeStreamingResponse) -> None:
+        if event.HasField("sent"):
+            self._sent, self._sent_at = event.sent, asyncio.get_running_loop().time()
+            return
+        part = event.part
+        self._written += [part.text, *(each.call.arguments_json for each in part.function_calls)]
+        if self._part is None:
+            self._part = part
+        else:
+            self._part.text += part.text
+            self._part.function_calls.extend(part.function_calls)
+        self._news.set()
+
+    def end(self) -> None:
+        self._over = True
+        self._news.set()
+
+    async def parts(self) -> AsyncIterator[adapters_pb.AnswerPart]:
+        while True:
+            await self._news.wait()
+            self._news.clear()
+            over, part, self._part = self._over, self._part, None
+            if part is not None:
+                yield part
+            if over:
+                return
+
+    def cut_off(self, call: DirectCall) -> adapters_pb.InvokeResponse:
+        """The answer of a call that ends here: what was written is paid for, by estimate."""
+        failure = ToolFailure(FailureKind.CANCELLED, CALLER_GONE)
+        return adapters_pb.InvokeResponse(
+            failure=failure_to_proto(failure),
+            usage=usage_to_proto(self._usage()),
+            sku=sku_of(call.tool, call.alias),
+            model_alias=call.alias,
+            attempts=1,
+            unsent=self._sent is None,
+        )
+
+    def _usage(self) -> Usage:
+        if self._sent is None:
+            return Usage((), UsageSource.MEASURED)
+        written = estimated_usage("", "".join(self._written))
+        quantities = Usage.total([usage_from_proto(self._sent.usage), written])
+        if self._sent.timed:
+            seconds = asyncio.get_running_loop().time() - self._sent_at
+            quantities = (*quantities, Quantity(Dimension.SECOND, Decimal(f"{seconds:.3f}")))
+        return Usage(quantities, UsageSource.ESTIMATED)
+
+
 @dataclass(frozen=True)
 class DirectCallMaker:
+    """`followed` are calls that are waited for in this process, by id."""
+
     store: DirectCallStore
     adapters: Adapters
     ledger: Ledger
     attachments: AttachmentStore
+    followed: dict[str, CallNews] = field(default_factory=dict)
 
     async def make(self, stored: StoredCall) -> None:
         call = DirectCall.of(stored)
@@ -76,7 +160,7 @@ class DirectCallMaker:
             answer = adapters_pb.InvokeResponse.FromString(stored.answer)
             with suppress(DomainError), acting_as(_identity(DirectCall.of(stored))):
                 cost = await self._charged(stored.key, answer)
-        await self.store.ended(call_id, cost)
+        await self.store.ended(call_id, cost, failed)
 
     async def _make(self, call: DirectCall) -> None:
         stored = call.stored
@@ -92,13 +176,18 @@ class DirectCallMaker:
             if reply.HasField("rejection"):
                 await self._end_unmade(call, rejected(reply.rejection))
                 return
-            response = await self._answer(call, reply.hold)
-            stored = await self.store.answered(stored.id, response.SerializeToString())
-        answer = adapters_pb.InvokeResponse.FromString(stored.answer or b"")
-        cost = await self._charged(stored.key, answer)
-        if kind_of(call.tool.kind).stateful:
-            await self.adapters.close_episode(stored.id)
-        await self.store.ended(stored.id, cost)
+            answer = await self._answer(call, reply.hold)
+        else:
+            answer = adapters_pb.InvokeResponse.FromString(stored.answer)
+        try:
+            cost = await self._charged(stored.key, answer)
+            if kind_of(call.tool.kind).stateful:
+                await self.adapters.close_episode(stored.id)
+        except DomainError:
+            # Charged and closed later, and not made again for it.
+            await self.store.answered(stored.id, answer.SerializeToString())
+            raise
+        await self._end(stored.id, answer, cost)
 
     async def _reserved(
         self, payer: Payer, request: ledger_pb.ReserveRequest, asks_again: bool
@@ -132,14 +221,46 @@ class DirectCallMaker:
         asked = _invoke(call, granted)
         asked.files.extend(map(file_to_proto, files))
         with telemetry.tool_call(call.tool.name) as span:
-            answer = await self.adapters.invoke(asked, answer_timeout_s(call.tool))
+            answer = await self._invoked(call, asked)
             span.returned(asked.key, asked.arguments_json, answer.output.content, _failure(answer))
             return answer
 
+    async def _invoked(
+        self, call: DirectCall, asked: adapters_pb.InvokeRequest
+    ) -> adapters_pb.InvokeResponse:
+        timeout_s, news = answer_timeout_s(call.tool), self.followed.get(call.stored.id)
+        if news is None or not asked.HasField("conversation"):
+            return await self.adapters.invoke(asked, timeout_s)
+        if news.left.is_set():
+            return news.cut_off(call)
+        answering = asyncio.create_task(self._followed(asked, timeout_s, news))
+        leaving = asyncio.create_task(news.left.wait())
+        try:
+            await asyncio.wait({answering, leaving}, return_when=asyncio.FIRST_COMPLETED)
+            return answering.result() if answering.done() else news.cut_off(call)
+        finally:
+            answering.cancel()
+            leaving.cancel()
+
+    async def _followed(
+        self, asked: adapters_pb.InvokeRequest, timeout_s: float, news: CallNews
+    ) -> adapters_pb.InvokeResponse:
+        async for event in self.adapters.invoke_streaming(asked, timeout_s):
+            if event.HasField("response"):
+                return event.response
+            news.note(event)
+        raise Unavailable("the adapters ended a call without its answer")
+
     async def _end_unmade(self, call: DirectCall, failure: ToolFailure) -> None:
         answer = adapters_pb.InvokeResponse(failure=failure_to_proto(failure))
-        await self.store.answered(call.stored.id, answer.SerializeToString())
-        await self.store.ended(call.stored.id, NOTHING)
+        await self._end(call.stored.id, answer, NOTHING)
+
+    async def _end(
+        self, call_id: str, answer: adapters_pb.InvokeResponse, cost: Money | None
+    ) -> None:
+        ended = await self.store.ended(call_id, cost, answer.SerializeToString())
+        if (news := self.followed.get(call_id)) is not None:
+            news.call = ended
 
 
 def _identity(call: DirectCall) -> Identity:
@@ -177,6 +298,9 @@ def _invoke(call: DirectCall, granted_tokens: int) -> adapters_pb.InvokeRequest:
         conversation.temperature = sampling.temperature
     if sampling.HasField("top_p"):
         conversation.top_p = sampling.top_p
+    if sampling.HasField("seed"):
+        conversation.seed = sampling.seed
+    conversation.options.CopyFrom(call.spec.options)
     return adapters_pb.InvokeRequest(
         key=call.stored.key,
         episode_id=call.stored.id,
@@ -242,6 +366,9 @@ class QueuedCalls:
                 await self.maker.make(stored)
         except TimeoutError as error:
             raise DeadlineExceeded("the platform did not make the call in time") from error
+        finally:
+            if (news := self.maker.followed.pop(stored.id, None)) is not None:
+                news.end()
 
     async def fail(self, leased: LeasedRow[StoredCall], message: str) -> None:
         await self.maker.fail(leased.id, message)

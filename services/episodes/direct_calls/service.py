@@ -1,11 +1,13 @@
 import asyncio
 import json
 import uuid
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
+
+from cachetools import TTLCache
 
 from episodes.admission.access import check_labels, may_read
 from episodes.admission.checks import SPEC_BYTES_MAX
@@ -19,6 +21,7 @@ from episodes.attachments.checks import (
 from episodes.attachments.store import Files
 from episodes.clients import Ledger, RegistryClient
 from episodes.direct_calls.call import DirectCall, StoredCall
+from episodes.direct_calls.executor import CallNews
 from episodes.direct_calls.store import DirectCallStore
 from episodes.errors import (
     ApprovalRequired,
@@ -29,7 +32,10 @@ from episodes.errors import (
 )
 from episodes.execution.composites import is_composite
 from episodes.execution.policy_checks import Policies
+from episodes.queue.lease_worker import LEASE_S, LeaseWorker
+from episodes.queue.store import LeasedRow
 from episodes.step_log.wakeups import Wakeups
+from podium.adapters.v1.tool_adapter_service_pb2 import AnswerPart
 from podium.episodes.v1 import direct_call_service_pb2 as pb
 from podium.ledger.v1 import budget_service_pb2 as budget_pb
 from podium.registry.v1 import tool_pb2, toolset_pb2
@@ -39,48 +45,145 @@ from podium_kit.rpc.identity import Scope, ScopeMissing, current_identity
 from podium_kit.tool_kinds import kind_of
 from podium_kit.wire import money_from_proto
 
-# The registry's reason for a tool that the policy does not let in.
-TOOL_REJECTED = "TOOL_REJECTED"
 WAIT_S = 30.0
 # A notification that is lost costs no more than this.
 POLL_INTERVAL_S = 5.0
 TEXTS_MAX = 2_048
+# The registry's reason for a tool that the policy does not let in.
+TOOL_REJECTED = "TOOL_REJECTED"
+# How long a change of a policy, a tool or a binding takes to reach direct calls, at most.
+RESOLVED_S = 1.0
+RESOLVED_MAX = 10_000
+
+
+@dataclass(frozen=True)
+class Resolutions:
+    """Tools as callers may use them, and that a policy allows their calls, for a second each.
+
+    What is denied is asked for every time.
+    """
+
+    registry: RegistryClient
+    policies: Policies
+    _toolsets: TTLCache[object, toolset_pb2.Toolset] = field(
+        default_factory=lambda: TTLCache(RESOLVED_MAX, RESOLVED_S)
+    )
+    _allowed: TTLCache[object, bool] = field(
+        default_factory=lambda: TTLCache(RESOLVED_MAX, RESOLVED_S)
+    )
+
+    async def toolset(self, spec: pb.DirectCallSpec) -> toolset_pb2.Toolset:
+        """The toolset of the call's one tool. Raises ToolDenied."""
+        key = (current_identity(), spec.policy, spec.tool_name)
+        if (found := self._toolsets.get(key)) is not None:
+            return found
+        try:
+            toolset = await self.registry.resolve(
+                spec.policy, [spec.tool_name], for_direct_calls=True
+            )
+        except FailedPrecondition as error:
+            if error.reason != TOOL_REJECTED:
+                raise
+            raise ToolDenied(spec.tool_name, error.message) from error
+        return toolset
+
+    async def require_allowed(self, call: DirectCall) -> None:
+        """Raises ToolDenied, ApprovalRequired."""
+        question = (call.tool.name, call.tool.version, call.alias)
+        spec = call.spec
+        key = (current_identity(), spec.policy, question)
+        if key in self._allowed:
+            return
+        [decision] = await self.policies.check(call.spec.policy, [question])
+        if not decision.allowed:
+            raise ToolDenied(call.tool.name, decision.reason)
+        if call.tool.needs_approval or decision.needs_approval:
+            raise ApprovalRequired(call.tool.name)
+        self._allowed[key] = True
+        self._toolsets[current_identity(), spec.policy, spec.tool_name] = call.toolset
+
+
+@dataclass(frozen=True)
+class DirectCallOrder:
+    """`running_limit` is the most the tenant may have in flight, 0 for no limit."""
+
+    call_id: str
+    spec: pb.DirectCallSpec
+    attachment_data: Sequence[bytes] = ()
+    own_quota: OwnQuota = AS_ALL_OTHERS
+    running_limit: int = 0
+
+
+@dataclass(frozen=True)
+class OwnCalls:
+    """Calls that this process makes itself, as their holder in the queue."""
+
+    worker: LeaseWorker[StoredCall]
+    holder: str
+    followed: dict[str, CallNews]
+
+    @property
+    def has_room(self) -> bool:
+        return self.worker.has_room
+
+    def start(self, call: StoredCall) -> None:
+        """Makes a call that this process has just stored as its holder."""
+        self.followed[call.id] = CallNews()
+        since = asyncio.get_running_loop().time()
+        self.worker.start(LeasedRow(call.id, call.tenant, call, 1, since, asyncio.Event()))
+
+    def news_of(self, call: StoredCall) -> CallNews | None:
+        """Returns the news of a call that this process makes, to the first who asks for them."""
+        news = self.followed.get(call.id)
+        return news.taken() if news is not None else None
 
 
 @dataclass(frozen=True)
 class DirectCalls:
     store: DirectCallStore
     wakeups: Wakeups
-    registry: RegistryClient
-    policies: Policies
+    resolutions: Resolutions
     ledger: Ledger
+    own: OwnCalls
 
-    async def start(
-        self,
-        call_id: str,
-        spec: pb.DirectCallSpec,
-        attachment_data: Sequence[bytes] = (),
-        *,
-        own_quota: OwnQuota = AS_ALL_OTHERS,
-        running_limit: int = 0,
-    ) -> StoredCall:
+    async def make(
+        self, order: DirectCallOrder, *, ends_with_caller: bool
+    ) -> AsyncGenerator[StoredCall | AnswerPart]:
+        """Yields the call as it was accepted, parts of its answer, and the ended call."""
+        stored = await self.start(order, own=True)
+        news = self.own.news_of(stored)
+        try:
+            yield stored
+            if news is not None:
+                async for part in news.parts():
+                    yield part
+                stored = news.call or stored
+            while not stored.ended:
+                stored = await self.wait(stored.id)
+            yield stored
+        finally:
+            # A server that ends leaves its calls to others.
+            if news is not None and ends_with_caller and not self.own.worker.drains:
+                news.left.set()
+
+    async def start(self, order: DirectCallOrder, *, own: bool = False) -> StoredCall:
         """Starts a call, or returns the one that the same request started before.
 
-        `running_limit` is the most the tenant may have in flight, 0 for no limit.
+        `own`: this process makes it, where it has room.
         """
+        call_id, spec = order.call_id, order.spec
         _check(spec)
         check_labels(spec.labels, current_identity())
+        if not _is_id(call_id):
+            raise DirectCallNotFound(call_id[:100])
         attachments = checked_attachments(spec.attachments)
-        contents = checked_contents(attachments, attachment_data)
-        files = Files(tuple(attachments), contents, own_quota)
+        contents = checked_contents(attachments, order.attachment_data)
+        files = Files(tuple(attachments), contents, order.own_quota)
         with telemetry.episode_context(call_id):
-            try:
-                stored = await self.get(call_id)
-            except DirectCallNotFound:
-                stored = await self._admitted(call_id, spec, files, running_limit)
-            else:
-                # A server of the version before may have stored it, and died.
-                await self.store.queue(call_id)
+            tenant = current_identity().tenant
+            # First, so that what is turned away costs the other services nothing.
+            found = await self.store.find_or_place(call_id, tenant, order.running_limit)
+            stored = await self._admitted(order, files, own) if found is None else _readable(found)
             if stored.spec != spec.SerializeToString(deterministic=True):
                 raise DirectCallConflict(call_id)
             return stored
@@ -105,15 +208,12 @@ class DirectCalls:
                     async with asyncio.timeout(min(remaining_s, POLL_INTERVAL_S)):
                         await news.wait()
 
-    async def _admitted(
-        self, call_id: str, spec: pb.DirectCallSpec, files: Files, running_limit: int
-    ) -> StoredCall:
-        # First, so that what is turned away costs the other services nothing.
-        await self.store.require_place(current_identity().tenant, running_limit)
-        toolset = await self._toolset(spec)
-        identity = current_identity()
+    async def _admitted(self, order: DirectCallOrder, files: Files, own: bool) -> StoredCall:
+        spec, identity = order.spec, current_identity()
+        toolset = await self.resolutions.toolset(spec)
+        _check_content(spec, toolset.tools[0])
         new = StoredCall(
-            id=call_id,
+            id=order.call_id,
             tenant=identity.tenant,
             subject=identity.subject,
             groups=identity.groups,
@@ -123,32 +223,18 @@ class DirectCalls:
         )
         call = DirectCall.of(new)
         _require_model(call)
-        await self._require_allowed(call)
+        await self.resolutions.require_allowed(call)
         require_read_by(call.tool, call.alias, files.attachments)
-        await self.store.require_room(identity.tenant, files)
+        if files.attachments:
+            await self.store.require_room(identity.tenant, files)
         if spec.HasField("budget"):
             await self.ledger.create_budget(_budget(call))
-        return _readable(await self.store.insert(new, files))
-
-    async def _toolset(self, spec: pb.DirectCallSpec) -> toolset_pb2.Toolset:
-        try:
-            toolset = await self.registry.resolve(
-                spec.policy, [spec.tool_name], for_direct_calls=True
-            )
-        except FailedPrecondition as error:
-            if error.reason != TOOL_REJECTED:
-                raise
-            raise ToolDenied(spec.tool_name, error.message) from error
-        _check_content(spec, toolset.tools[0])
-        return toolset
-
-    async def _require_allowed(self, call: DirectCall) -> None:
-        question = (call.tool.name, call.tool.version, call.alias)
-        [decision] = await self.policies.check(call.spec.policy, [question])
-        if not decision.allowed:
-            raise ToolDenied(call.tool.name, decision.reason)
-        if call.tool.needs_approval or decision.needs_approval:
-            raise ApprovalRequired(call.tool.name)
+        if not (own and self.own.has_room):
+            return _readable(await self.store.insert(new, files))
+        stored = await self.store.insert(new, files, self.own.holder, LEASE_S)
+        if stored is new:
+            self.own.start(new)
+        return _readable(stored)
 
 
 def _readable(stored: StoredCall) -> StoredCall:
@@ -182,11 +268,13 @@ def _check_content(spec: pb.DirectCallSpec, tool: toolset_pb2.ResolvedTool) -> N
         check_texts(arguments)
         return
     if not kind_of(tool.kind).has_models:
-        if spec.messages:
+        if spec.messages or spec.HasField("options"):
             raise InvalidDirectCall(f"{tool.name} is no language model; give arguments_json")
         return
+    _check_options(spec)
     if not spec.arguments_json:
-        if not spec.messages or not spec.messages[-1].content.strip():
+        last = spec.messages[-1] if spec.messages else None
+        if last is None or not (last.content.strip() or last.call_id):
             raise InvalidDirectCall("the last message is empty; say in words what to do")
         return
     if spec.messages:
@@ -207,6 +295,18 @@ def _check_content(spec: pb.DirectCallSpec, tool: toolset_pb2.ResolvedTool) -> N
         raise InvalidDirectCall("the argument prompt is empty; say in words what to do")
 
 
+def _check_options(spec: pb.DirectCallSpec) -> None:
+    options = spec.options
+    if spec.HasField("options") and not spec.messages:
+        raise InvalidDirectCall("options say how to answer messages; send messages")
+    named = {tool.name for tool in options.functions}
+    if options.function_name and options.function_name not in named:
+        raise InvalidDirectCall(f"{options.function_name[:64]} is not among the functions")
+    for tool in options.functions:
+        _object(tool.parameters_json_schema, f"the schema of {tool.name}")
+    _object(options.answer_json_schema, "the schema of the answer")
+
+
 def check_texts(arguments: dict[str, Any]) -> None:
     """Raises InvalidDirectCall for arguments that no embedder accepts."""
     if unknown := sorted(arguments.keys() - {"input", "dimensions", "model"}):
@@ -223,13 +323,17 @@ def check_texts(arguments: dict[str, Any]) -> None:
 
 
 def _arguments(spec: pb.DirectCallSpec) -> dict[str, Any]:
+    return _object(spec.arguments_json, "arguments_json")
+
+
+def _object(text: str, name: str) -> dict[str, Any]:
     try:
-        arguments = json.loads(spec.arguments_json or "{}")
+        found = json.loads(text or "{}")
     except (ValueError, RecursionError) as error:
-        raise InvalidDirectCall(f"arguments_json is not JSON: {error}") from error
-    if not isinstance(arguments, dict):
-        raise InvalidDirectCall("arguments_json is no JSON object")
-    return arguments
+        raise InvalidDirectCall(f"{name} is not JSON: {error}") from error
+    if not isinstance(found, dict):
+        raise InvalidDirectCall(f"{name} is no JSON object")
+    return found
 
 
 def _budget(call: DirectCall) -> budget_pb.Budget:

@@ -1,10 +1,12 @@
+from collections.abc import AsyncIterator
+from contextlib import aclosing
 from typing import Any
 
 import grpc
 
 from episodes.attachments.checks import own_quota_from_proto
 from episodes.direct_calls.call import DirectCall, StoredCall
-from episodes.direct_calls.service import DirectCalls
+from episodes.direct_calls.service import DirectCallOrder, DirectCalls
 from podium.adapters.v1 import tool_adapter_service_pb2 as adapters_pb
 from podium.episodes.v1 import direct_call_service_pb2 as pb
 from podium.episodes.v1.direct_call_service_pb2_grpc import DirectCallServiceServicer
@@ -20,20 +22,39 @@ class DirectCallsServicer(DirectCallServiceServicer):
     async def StartDirectCall(
         self, request: pb.StartDirectCallRequest, context: Context
     ) -> pb.StartDirectCallResponse:
-        stored = await self._calls.start(
-            request.call_id,
-            request.spec,
-            request.attachment_data,
-            own_quota=own_quota_from_proto(request.file_quota),
-            running_limit=request.running_limit,
-        )
+        stored = await self._calls.start(_order(request))
         return pb.StartDirectCallResponse(call=call_to_proto(stored))
+
+    async def MakeDirectCall(
+        self, request: pb.MakeDirectCallRequest, context: Context
+    ) -> AsyncIterator[pb.MakeDirectCallResponse]:
+        order, ends = _order(request.start), request.ends_with_caller
+        accepted = False
+        async with aclosing(self._calls.make(order, ends_with_caller=ends)) as events:
+            async for event in events:
+                if isinstance(event, adapters_pb.AnswerPart):
+                    yield pb.MakeDirectCallResponse(part=event)
+                elif accepted:
+                    yield pb.MakeDirectCallResponse(ended=call_to_proto(event))
+                else:
+                    accepted = True
+                    yield pb.MakeDirectCallResponse(accepted=call_to_proto(event))
 
     async def GetDirectCall(
         self, request: pb.GetDirectCallRequest, context: Context
     ) -> pb.GetDirectCallResponse:
         find = self._calls.wait if request.wait else self._calls.get
         return pb.GetDirectCallResponse(call=call_to_proto(await find(request.call_id)))
+
+
+def _order(request: pb.StartDirectCallRequest) -> DirectCallOrder:
+    return DirectCallOrder(
+        call_id=request.call_id,
+        spec=request.spec,
+        attachment_data=request.attachment_data,
+        own_quota=own_quota_from_proto(request.file_quota),
+        running_limit=request.running_limit,
+    )
 
 
 def call_to_proto(stored: StoredCall) -> pb.DirectCall:
@@ -59,6 +80,8 @@ def call_to_proto(stored: StoredCall) -> pb.DirectCall:
     message.files.extend(answer.output.files)
     message.finish_reason = answer.finish_reason
     message.usage.CopyFrom(answer.usage)
+    message.function_calls.extend(answer.function_calls)
+    message.logprobs_json = answer.logprobs_json
     if answer.HasField("latency"):
         message.latency.CopyFrom(answer.latency)
     if stored.cost is not None:

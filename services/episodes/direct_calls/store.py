@@ -19,23 +19,26 @@ INSERT = text(
         VALUES (CAST(:id AS uuid), :tenant, :subject, :groups, :spec, :toolset, :create_time)
         ON CONFLICT DO NOTHING RETURNING id, tenant
     ),
-    queued AS (INSERT INTO direct_call_queue (call_id, tenant) SELECT id, tenant FROM stored)
-    SELECT pg_notify('direct_calls', CAST(id AS text)) FROM stored
+    queued AS (
+        INSERT INTO direct_call_queue (call_id, tenant, holder, attempts, due_time)
+        SELECT id, tenant, :holder, CASE WHEN :holder = '' THEN 0 ELSE 1 END,
+               clock_timestamp() + make_interval(secs => :lease_s)
+        FROM stored
+    )
+    SELECT CASE WHEN :holder = ''
+           THEN CAST(pg_notify('direct_calls', CAST(id AS text)) AS text) END
+    FROM stored
     """
 )
-QUEUE = text(
+# With a call of the id, if there is one, whether fewer than the limit are in flight; more than that
+# are not counted.
+FIND_OR_PLACE = text(
     """
-    INSERT INTO direct_call_queue (call_id, tenant)
-    SELECT id, tenant FROM direct_calls WHERE id = CAST(:id AS uuid) AND end_time IS NULL
-    ON CONFLICT DO NOTHING
-    """
-)
-# Whether fewer than the limit are in flight; more than that are not counted.
-HAS_PLACE = text(
-    """
-    SELECT count(*) < :running_limit FROM (
-        SELECT FROM direct_call_queue WHERE tenant = :tenant LIMIT :running_limit
-    ) AS running
+    SELECT d.*, place.is_free FROM (
+        SELECT count(*) < :running_limit AS is_free FROM (
+            SELECT FROM direct_call_queue WHERE tenant = :tenant LIMIT :running_limit
+        ) AS running
+    ) AS place LEFT JOIN direct_calls d ON d.id = CAST(:id AS uuid)
     """
 )
 FIND = text("SELECT * FROM direct_calls WHERE id = CAST(:id AS uuid)")
@@ -46,16 +49,20 @@ ANSWERED = text(
     RETURNING *
     """
 )
-# Needs no disk flush: a worker that does not find it charges the same key again, for nothing.
+# The notification is for those who wait in other processes.
 ENDED = text(
     """
-    WITH ended AS (
-        UPDATE direct_calls SET cost = :cost, currency = :currency, end_time = clock_timestamp()
-        WHERE id = CAST(:id AS uuid) AND end_time IS NULL
+    WITH gone AS (
+        DELETE FROM direct_call_queue WHERE call_id = CAST(:id AS uuid)
     ),
-    gone AS (DELETE FROM direct_call_queue WHERE call_id = CAST(:id AS uuid))
-    SELECT set_config('synchronous_commit', 'off', true),
-           pg_notify('episode_steps', CAST(CAST(:id AS uuid) AS text))
+    ended AS (
+        UPDATE direct_calls
+        SET cost = :cost, currency = :currency, end_time = clock_timestamp(),
+            answer = coalesce(answer, :answer)
+        WHERE id = CAST(:id AS uuid) AND end_time IS NULL
+        RETURNING *
+    )
+    SELECT *, CAST(pg_notify('episode_steps', CAST(id AS text)) AS text) FROM ended
     """
 )
 # Another tenant's episode may have the id of a call.
@@ -77,39 +84,42 @@ class DirectCallStore:
         self._engine = engine
         self._quota = quota
 
-    async def require_place(self, tenant: str, running_limit: int) -> None:
-        """Raises TooManyDirectCalls; calls at the same moment may miss each other."""
-        if not running_limit:
-            return
-        values = {"tenant": tenant, "running_limit": running_limit}
+    async def find_or_place(
+        self, call_id: str, tenant: str, running_limit: int
+    ) -> StoredCall | None:
+        """Returns the call of any tenant that has the id. Raises TooManyDirectCalls where there is
+        none and no place for it; calls at the same moment may miss each other."""
+        limit = running_limit or 2**31
+        values = {"id": call_id, "tenant": tenant, "running_limit": limit}
         async with autocommit(self._engine) as connection:
-            if not (await connection.execute(HAS_PLACE, values)).scalar():
-                raise TooManyDirectCalls(running_limit)
+            row = (await connection.execute(FIND_OR_PLACE, values)).one()
+        if row.id is None and not row.is_free:
+            raise TooManyDirectCalls(running_limit)
+        return None if row.id is None else call_of(row)
 
     async def require_room(self, tenant: str, files: Files) -> None:
         """Raises FilesFull. Only `insert` is exact about calls at the same time."""
         async with autocommit(self._engine) as connection:
             await require_room(connection, tenant, files, self._quota)
 
-    async def insert(self, call: StoredCall, files: Files = NO_FILES) -> StoredCall:
+    async def insert(
+        self, call: StoredCall, files: Files = NO_FILES, holder: str = "", lease_s: float = 0.0
+    ) -> StoredCall:
         """Stores the call, or returns the one of any tenant that has its id.
 
-        Raises FilesFull, and InvalidAttachments for a file without bytes.
+        It is the holder's to make until the lease ends; without one a worker's. Raises FilesFull,
+        and InvalidAttachments for a file without bytes.
         """
         values = {
             name: getattr(call, name)
             for name in ("id", "tenant", "subject", "spec", "toolset", "create_time")
         }
-        values["groups"] = sorted(call.groups)
+        values |= {"groups": sorted(call.groups), "holder": holder, "lease_s": lease_s}
         async with transaction(self._engine) as connection:
             if (await connection.execute(INSERT, values)).rowcount:
                 await store_files(connection, call.tenant, call.id, files, self._quota)
                 return call
         return await self.load(call.id)
-
-    async def queue(self, call_id: str) -> None:
-        async with autocommit(self._engine) as connection:
-            await connection.execute(QUEUE, {"id": call_id})
 
     async def load(self, call_id: str) -> StoredCall:
         """Returns a call of any tenant. Raises DirectCallNotFound."""
@@ -125,13 +135,20 @@ class DirectCallStore:
             row = stored.one_or_none()
         return await self.load(call_id) if row is None else call_of(row)
 
-    async def ended(self, call_id: str, cost: Money | None) -> None:
-        """Stores the cost, None for an unknown one, that is in the ledger."""
-        values: dict[str, Any] = {"id": call_id, "cost": None, "currency": None}
+    async def ended(self, call_id: str, cost: Money | None, answer: bytes) -> StoredCall:
+        """Stores the cost, None for an unknown one, that is in the ledger, and the answer unless
+        one is stored. Returns the call as it ended first."""
+        values: dict[str, Any] = {
+            "id": call_id,
+            "answer": answer,
+            "cost": None,
+            "currency": None,
+        }
         if cost is not None:
             values |= {"cost": cost.amount, "currency": cost.currency_code}
         async with autocommit(self._engine) as connection:
-            await connection.execute(ENDED, values)
+            row = (await connection.execute(ENDED, values)).one_or_none()
+        return await self.load(call_id) if row is None else call_of(row)
 
     async def forget(self, age: timedelta) -> None:
         async with autocommit(self._engine) as connection:

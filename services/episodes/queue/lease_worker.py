@@ -82,6 +82,18 @@ class LeaseWorker(Generic[T]):
         self._changed |= bool(self._running)
         self._news.set()
 
+    def start(self, leased: LeasedRow[T]) -> None:
+        """Works on a row that was leased as it was stored, see `has_room`."""
+        self._start(leased)
+
+    @property
+    def drains(self) -> bool:
+        return self._drained_at is not None
+
+    @property
+    def has_room(self) -> bool:
+        return not self.drains and len(self._running) < self._max_concurrency
+
     async def acquire(self) -> None:
         """Waits for a notification, and leases as many rows as there is room for."""
         try:

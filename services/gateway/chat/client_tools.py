@@ -138,6 +138,10 @@ class NamedCustomTool(BaseModel):
 ToolChoice = Literal["none", "auto", "required"] | NamedTool | NamedCustomTool
 
 
+def chosen_calls(choice: ToolChoice | None) -> Literal["auto", "none", "required"]:
+    return choice if isinstance(choice, str) else "auto"
+
+
 def first_tools(offered: tuple[ClientTool, ...], choice: ToolChoice | None) -> tuple[str, ...]:
     names = tuple(tool.name for tool in offered)
     if isinstance(choice, NamedTool | NamedCustomTool):

@@ -9,7 +9,7 @@ from gateway.attachments.files import SentFile
 from gateway.chat.call_ids import CallId
 from gateway.chat.parts import Content, require_texts_of
 from gateway.errors import InvalidChat
-from gateway.models import EarlierMessage, ToolResults
+from gateway.models import ClientCall, EarlierMessage, SentMessage, ToolResults
 
 
 class FunctionCall(BaseModel):
@@ -78,6 +78,11 @@ class Conversation:
         contents = [(call.index, tail[at].text()) for at, call in enumerate(known)]
         return ToolResults(first.episode_id, first.turn, tuple(reversed(contents)))
 
+    def sent(self) -> tuple[SentMessage, ...]:
+        """The messages as they are, for a model without an orchestrator. Raises InvalidChat."""
+        self.task()
+        return tuple(map(_sent, self.messages))
+
     def task(self) -> str:
         # Items that say nothing, like thoughts, are no messages.
         if self.messages and self.messages[-1].role not in ("user", "tool"):
@@ -114,3 +119,12 @@ class Conversation:
             role = "system" if message.role == "developer" else message.role
             if text := "\n".join(filter(None, [message.text(), *calls])):
                 yield EarlierMessage(role, text)
+
+
+def _sent(message: ChatMessage) -> SentMessage:
+    calls = (
+        ClientCall(0, index, call.function.name, call.function.arguments, call.id)
+        for index, call in enumerate(message.tool_calls or ())
+    )
+    role = "system" if message.role == "developer" else message.role
+    return SentMessage(role, message.text(), tuple(calls), message.tool_call_id or "")

@@ -43,10 +43,11 @@ def finish_reason(outcome: Outcome) -> FinishReason:
 
     Raises the domain error that says why there is nothing to show.
     """
-    if outcome.client_calls:
-        return "tool_calls"
     if outcome.declined:
         return "content_filter"
+    # Calls that a limit cut are not whole.
+    if outcome.client_calls and outcome.stop_reason is not StopReason.OUTPUT_LIMIT:
+        return "tool_calls"
     if outcome.stop_reason is StopReason.ANSWERED or outcome.stop_sequence:
         return "stop"
     if outcome.stop_reason in CUT_SHORT and outcome.turn_count > 0:

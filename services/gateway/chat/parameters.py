@@ -63,12 +63,11 @@ CHAT = ApiParameters(
             "prompt_cache_retention",
             words="ask for nothing in the answer",
         ),
-        rejected(
+        honoured(
             "logprobs",
             "top_logprobs",
-            words="log-probabilities are of an action's tokens and not of the answer's text;"
-            " GET /v1/episodes/{id}/trajectory has them",
-            neutral=(False, 0),
+            words="of `tool/NAME`, at the end of a stream; of an orchestrator a 400:"
+            " GET /v1/episodes/{id}/trajectory has those of its actions",
         ),
         rejected("functions", words="send tools instead", neutral=([],)),
         rejected("function_call", words="send tool_choice instead", neutral=("none", "auto")),

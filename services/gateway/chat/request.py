@@ -11,6 +11,7 @@ from gateway.chat.client_tools import (
     OfferedTool,
     Tool,
     ToolChoice,
+    chosen_calls,
     first_tools,
     hosted,
 )
@@ -18,11 +19,16 @@ from gateway.chat.messages import ChatMessage, Conversation
 from gateway.chat.outcomes import StopTexts
 from gateway.chat.parameters import CHAT
 from gateway.chat.parts import note_places
-from gateway.models import ListOrder, PromptMode, ToolResults
+from gateway.errors import UnsupportedParameter
+from gateway.models import AnswerStyle, ListOrder, PromptMode, ToolResults
 from gateway.request_model import Flag, OnByDefault, RequestModel
 from podium_kit.money import Money
 
 ANY_OBJECT = '{"type": "object"}'
+LOGPROBS = (
+    "log-probabilities of an orchestrator are of its actions' tokens and not of the answer's text;"
+    " GET /v1/episodes/{id}/trajectory has them"
+)
 
 
 class Text(BaseModel):
@@ -121,6 +127,8 @@ class ChatRequest(RequestModel):
     temperature: float | None = Field(None, ge=0, le=2)
     top_p: float | None = Field(None, gt=0, le=1)
     seed: int | None = Field(None, ge=-(2**63), lt=2**63)
+    logprobs: Flag = Field(False, description="of a model without an orchestrator")
+    top_logprobs: int | None = Field(None, ge=0, le=20, description="alternatives of each token")
     metadata: dict[str, str] | None = None
     podium: PodiumOptions = PodiumOptions()
 
@@ -137,7 +145,10 @@ class ChatRequest(RequestModel):
         CHAT.check(self.model_extra)
         conversation, options = Conversation(self.messages), self.podium
         files = placed(conversation.files())
-        chosen = () if self.tool_choice == "none" else self.tools or ()
+        self._check_logprobs(choice)
+        # A model without an orchestrator may have called what it must not call now.
+        dropped = self.tool_choice == "none" and not choice.tool
+        chosen = () if dropped else self.tools or ()
         offered = tuple(tool.offered() for tool in chosen if isinstance(tool, Tool | CustomTool))
         return ListOrder(
             task=conversation.task(),
@@ -159,7 +170,18 @@ class ChatRequest(RequestModel):
             top_p=self.top_p,
             seed=self.seed,
             files=files,
+            messages=conversation.sent() if choice.tool else (),
+            style=AnswerStyle(
+                chosen_calls(self.tool_choice),
+                single_call=not self.parallel_tool_calls,
+                stop=tuple(self.stop or ()),
+                top_logprobs=(self.top_logprobs or 0) if self.logprobs else None,
+            ),
         )
+
+    def _check_logprobs(self, choice: Choice) -> None:
+        if self.logprobs and not choice.tool:
+            raise UnsupportedParameter("logprobs", LOGPROBS)
 
     def ignored(self) -> tuple[str, ...]:
         return (*CHAT.check(self.model_extra), *hosted(self.tools))

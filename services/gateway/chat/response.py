@@ -1,16 +1,17 @@
-from collections.abc import Iterable, Iterator, Mapping, Set
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from typing import Any
 
 from gateway.chat.call_ids import CallId
 from gateway.chat.client_tools import input_of
 from gateway.chat.outcomes import finish_reason, has_answer
+from gateway.chat.streaming import StreamedText
 from gateway.http.sse import data
-from gateway.models import Outcome
+from gateway.models import AnswerPart, CallPart, ClientCall, Outcome
 from podium_kit.metering import COMPLETION_TOKENS, PROMPT_TOKENS, Dimension
 from podium_kit.money import Money
 
 Json = dict[str, Any]
-CHUNK_CHARACTERS = 400
 
 
 def completion(
@@ -30,7 +31,7 @@ def _choice(index: int, outcome: Outcome, custom: Set[str]) -> Json:
     # OpenAI's messages with calls have no content, and those without have no list of calls.
     message = {
         "role": "assistant",
-        "content": None if calls else outcome.answer,
+        "content": (outcome.answer or None) if calls else outcome.answer,
         "refusal": None,
         **({"tool_calls": calls} if calls else {}),
     }
@@ -38,14 +39,20 @@ def _choice(index: int, outcome: Outcome, custom: Set[str]) -> Json:
         "index": index,
         "message": message,
         "finish_reason": finish_reason(outcome),
-        "logprobs": None,
+        "logprobs": logprobs(outcome),
     }
+
+
+def logprobs(outcome: Outcome) -> Json | None:
+    if not outcome.logprobs_json:
+        return None
+    return {"content": None, "refusal": None, **json.loads(outcome.logprobs_json)}
 
 
 def _tool_calls(outcome: Outcome, custom: Set[str]) -> list[Json]:
     calls: list[Json] = []
     for call in outcome.client_calls:
-        made = {"id": str(CallId(outcome.episode_id, call.turn, call.index))}
+        made = {"id": call_id(outcome.episode_id, call)}
         if call.name in custom:
             text = {"name": call.name, "input": input_of(call.arguments)}
             calls.append({**made, "type": "custom", "custom": text})
@@ -53,6 +60,11 @@ def _tool_calls(outcome: Outcome, custom: Set[str]) -> list[Json]:
             function = {"name": call.name, "arguments": call.arguments}
             calls.append({**made, "type": "function", "function": function})
     return calls
+
+
+def call_id(episode_id: str, call: ClientCall) -> str:
+    """The id by which a result names a call: a model's own, or one that names the episode."""
+    return call.id or str(CallId(episode_id, call.turn, call.index))
 
 
 def usage(*outcomes: Outcome) -> Json:
@@ -119,10 +131,16 @@ class Chunks:
         episode_id: str,
         model: str,
         created: int,
+        *,
         include_usage: bool,
         custom: Set[str] = frozenset(),
+        stops: Sequence[str] = (),
     ) -> None:
         self._custom = custom
+        self._stops = stops
+        self._texts: dict[int, StreamedText] = {}
+        # By choice, the model's numbers of calls in the order in which they began.
+        self._calls: dict[int, list[int]] = {}
         self._head = _head(episode_id, "chat.completion.chunk", model, created)
         self._include_usage = include_usage
         if include_usage:
@@ -137,14 +155,34 @@ class Chunks:
     def reasoning(self, choice: int, line: str) -> bytes:
         return self._delta(choice, {"reasoning_content": line})
 
+    def part(self, choice: int, part: AnswerPart) -> Iterator[bytes]:
+        if content := self._text(choice).add(part.text):
+            yield self._delta(choice, {"content": content})
+        for piece in part.calls if not self._custom else ():
+            yield self._delta(choice, {"tool_calls": [self._piece(choice, piece)]})
+
     def choice(self, choice: int, outcome: Outcome) -> Iterator[bytes]:
         reason = finish_reason(outcome)
-        for index, call in enumerate(_tool_calls(outcome, self._custom)):
-            yield from self._tool_call(choice, index, call)
-        for start in range(0, len(outcome.answer), CHUNK_CHARACTERS):
-            content = outcome.answer[start : start + CHUNK_CHARACTERS]
+        for content in self._text(choice).rest(outcome.answer):
             yield self._delta(choice, {"content": content})
-        yield self._delta(choice, {}, reason, {"podium": podium(outcome)})
+        sent = len(self._calls.get(choice, ()))
+        for index, call in enumerate(_tool_calls(outcome, self._custom)):
+            if index >= sent:
+                yield from self._tool_call(choice, index, call)
+        last = {"podium": podium(outcome)}
+        yield self._delta(choice, {}, reason, last, logprobs(outcome))
+
+    def _text(self, choice: int) -> StreamedText:
+        return self._texts.setdefault(choice, StreamedText(self._stops))
+
+    def _piece(self, choice: int, piece: CallPart) -> Json:
+        begun = self._calls.setdefault(choice, [])
+        if piece.index not in begun:
+            begun.append(piece.index)
+        head = {"id": piece.id, "type": "function"} if piece.id else {}
+        named = {"name": piece.name} if piece.name else {}
+        function = {**named, "arguments": piece.arguments}
+        return {"index": begun.index(piece.index), **head, "function": function}
 
     def closing(self, outcomes: Mapping[int, Outcome]) -> bytes:
         last = {**self._head, "choices": [], "usage": usage(*outcomes.values())}
@@ -160,9 +198,19 @@ class Chunks:
         yield self._delta(choice, {"tool_calls": [rest]})
 
     def _delta(
-        self, index: int, delta: Json, reason: str | None = None, extra: Json | None = None
+        self,
+        index: int,
+        delta: Json,
+        reason: str | None = None,
+        extra: Json | None = None,
+        probabilities: Json | None = None,
     ) -> bytes:
-        choice = {"index": index, "delta": delta, "finish_reason": reason, "logprobs": None}
+        choice = {
+            "index": index,
+            "delta": delta,
+            "finish_reason": reason,
+            "logprobs": probabilities,
+        }
         return data({**self._head, "choices": [choice], **(extra or {})})
 
 

@@ -7,8 +7,22 @@ from typing import Protocol
 from gateway.chat.catalogue import Choice
 from gateway.chat.outcomes import ERROR_OF_FAILURE, REASON_OF_FAILURE
 from gateway.episode_ids import EpisodeId
-from gateway.errors import AnswerTooLate, CallTooLate, UnsupportedParameter, WatchLost
-from gateway.models import EmbeddingOrder, ListOrder, Outcome, ProgressNote, ToolResults, Vectors
+from gateway.errors import (
+    AnswerTooLate,
+    CallMadeAgain,
+    CallTooLate,
+    UnsupportedParameter,
+    WatchLost,
+)
+from gateway.models import (
+    AnswerPart,
+    EmbeddingOrder,
+    ListOrder,
+    Outcome,
+    ProgressNote,
+    ToolResults,
+    Vectors,
+)
 from podium_kit import telemetry
 from podium_kit.failures import FailureKind, ToolFailure
 from podium_kit.rpc import errors
@@ -17,18 +31,21 @@ from podium_kit.rpc.errors import DomainError, Unavailable
 log = logging.getLogger(__name__)
 
 
+Progress = ProgressNote | AnswerPart
+
+
 class Run(Protocol):
     @property
     def episode_id(self) -> str: ...
     @property
     def answered_turn(self) -> int: ...
     async def start(self, order: ListOrder) -> None: ...
-    def events(self) -> AsyncIterator[ProgressNote | Outcome]: ...
+    def events(self, *, with_calls: bool = False) -> AsyncIterator[Progress | Outcome]: ...
     async def outcome(self, *, with_calls: bool = False) -> Outcome: ...
     async def leave(self, reason: str) -> None: ...
 
 
-Event = ProgressNote | Outcome | DomainError
+Event = Progress | Outcome | DomainError
 
 
 async def merged(runs: Sequence[Run]) -> AsyncIterator[tuple[int, Event]]:
@@ -39,7 +56,7 @@ async def merged(runs: Sequence[Run]) -> AsyncIterator[tuple[int, Event]]:
         running = len(following)
         while running:
             index, event = await events.get()
-            running -= not isinstance(event, ProgressNote)
+            running -= not isinstance(event, Progress)
             yield index, event
     finally:
         for task in following:
@@ -93,7 +110,7 @@ class EpisodeRun:
                 return event
         raise AssertionError("a watch ends with an outcome or an error")
 
-    async def events(self, *, with_calls: bool = False) -> AsyncIterator[ProgressNote | Outcome]:
+    async def events(self, *, with_calls: bool = False) -> AsyncIterator[Progress | Outcome]:
         """Yields progress, and the outcome last. Raises AnswerTooLate, WatchLost."""
         deadline = time.monotonic() + self._wait_s
         source = self._episodes.events(self.episode_id, self.answered_turn, with_calls=with_calls)
@@ -131,25 +148,43 @@ ERROR_OF_CALL: dict[FailureKind, type[errors.DomainError]] = {
 }
 
 
+class DirectAnswers(Protocol):
+    def events(self) -> AsyncIterator[AnswerPart | Outcome]: ...
+    def leave(self) -> None: ...
+
+
+class MadeVectors(Protocol):
+    async def vectors(self) -> Vectors: ...
+
+
 class DirectCallRunner(Protocol):
-    async def start(self, call_id: str, order: ListOrder, tool: str, alias: str) -> None: ...
-    async def outcome(self, call_id: str) -> Outcome: ...
-    async def embed(self, call_id: str, order: EmbeddingOrder) -> None: ...
-    async def vectors(self, call_id: str) -> Vectors: ...
+    async def start(
+        self, call_id: str, order: ListOrder, tool: str, alias: str, *, ends_with_caller: bool
+    ) -> DirectAnswers: ...
+    async def embed(self, call_id: str, order: EmbeddingOrder) -> MadeVectors: ...
 
 
 class DirectRun:
-    """One call. A client that goes away leaves it to its tool's time limit."""
+    """A call of a model. A client that goes away ends the model's work, unless it named the call,
+    which is then made to its end."""
 
     answered_turn = 0
 
     def __init__(
-        self, calls: DirectCallRunner, call: EpisodeId, choice: Choice, wait_s: float
+        self,
+        calls: DirectCallRunner,
+        call: EpisodeId,
+        choice: Choice,
+        wait_s: float,
+        *,
+        ends_with_caller: bool,
     ) -> None:
         self._calls = calls
         self._call = call
         self._choice = choice
         self._wait_s = wait_s
+        self._ends_with_caller = ends_with_caller and not call.chosen_by_caller
+        self._answer: DirectAnswers | None = None
 
     @property
     def episode_id(self) -> str:
@@ -159,22 +194,52 @@ class DirectRun:
         _require_direct(order)
         tool, alias = self._choice.tool, self._choice.alias
         with telemetry.episode_context(self.episode_id), telemetry.span("gateway.start_episode"):
-            await self._calls.start(self.episode_id, order, tool, alias)
+            self._answer = await self._calls.start(
+                self.episode_id, order, tool, alias, ends_with_caller=self._ends_with_caller
+            )
 
-    async def events(self) -> AsyncIterator[ProgressNote | Outcome]:
-        yield await self.outcome()
+    async def events(self, *, with_calls: bool = False) -> AsyncIterator[Progress | Outcome]:
+        assert self._answer is not None, "a run is started before it is followed"
+        deadline = time.monotonic() + self._wait_s
+        events, parts = self._answer.events(), list[AnswerPart]()
+        while True:
+            try:
+                event = await asyncio.wait_for(anext(events), deadline - time.monotonic())
+            except TimeoutError as error:
+                raise CallTooLate(self.episode_id, self._wait_s) from error
+            if isinstance(event, AnswerPart):
+                parts.append(event)
+            elif isinstance(event, Outcome) and event.failure is not None:
+                raise call_error(self._choice.tool, self.episode_id, event.failure)
+            elif isinstance(event, Outcome) and not begins_with(event, parts):
+                raise CallMadeAgain(self.episode_id)
+            yield event
+            if isinstance(event, Outcome):
+                return
 
     async def outcome(self, *, with_calls: bool = False) -> Outcome:
-        try:
-            async with asyncio.timeout(self._wait_s):
-                ended = await self._calls.outcome(self.episode_id)
-        except TimeoutError as error:
-            raise CallTooLate(self.episode_id, self._wait_s) from error
-        if ended.failure is not None:
-            raise call_error(self._choice.tool, self.episode_id, ended.failure)
-        return ended
+        async for event in self.events():
+            if isinstance(event, Outcome):
+                return event
+        raise AssertionError("a call ends with an outcome or an error")
 
-    async def leave(self, reason: str) -> None: ...
+    async def leave(self, reason: str) -> None:
+        if self._answer is not None:
+            self._answer.leave()
+
+
+def begins_with(outcome: Outcome, parts: Sequence[AnswerPart]) -> bool:
+    """Returns whether an answer begins with its parts; one that was made again does not."""
+    arguments: dict[int, str] = {}
+    for piece in (piece for part in parts for piece in part.calls):
+        arguments[piece.index] = arguments.get(piece.index, "") + piece.arguments
+    texts = [call.arguments for call in outcome.client_calls]
+    calls = zip(texts, [arguments[index] for index in sorted(arguments)], strict=False)
+    return (
+        outcome.answer.startswith("".join(part.text for part in parts))
+        and len(texts) >= len(arguments)
+        and all(text.startswith(begun) for text, begun in calls)
+    )
 
 
 def call_error(tool: str, call_id: str, failure: ToolFailure) -> errors.DomainError:
@@ -189,11 +254,6 @@ def call_error(tool: str, call_id: str, failure: ToolFailure) -> errors.DomainEr
 
 
 def _require_direct(order: ListOrder) -> None:
-    given = {
-        "tools": order.client_tools,
-        "response_format": order.answer_schema,
-        "seed": order.seed is not None,
-    }
     options = {
         "tools": order.tool_names,
         "turn_limit": order.turn_limit,
@@ -202,7 +262,6 @@ def _require_direct(order: ListOrder) -> None:
         # One call is what it makes.
         "parallel_calls": order.parallel_calls > 1,
     }
-    given |= {f"podium.{name}": value for name, value in options.items()}
-    for name, value in given.items():
+    for name, value in options.items():
         if value:
-            raise UnsupportedParameter(name, FIX)
+            raise UnsupportedParameter(f"podium.{name}", FIX)

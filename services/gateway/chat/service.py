@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 from gateway.chat.outcomes import has_answer, no_answer, stopped
 from gateway.chat.request import ChatRequest
 from gateway.chat.response import Chunks, Json, completion
-from gateway.chat.runs import Event, Run, merged
+from gateway.chat.runs import Event, Progress, Run, merged
 from gateway.http.error_responses import error_body
 from gateway.http.sse import data
-from gateway.models import Outcome, ProgressNote
+from gateway.models import AnswerPart, Outcome, ProgressNote
 from podium_kit.rpc.errors import DomainError
 
 Ends = dict[int, Outcome | DomainError]
@@ -24,7 +24,7 @@ class ChatRun:
         """Waits for the end. Raises the first error when no choice has an answer."""
         ends: Ends = {}
         async for index, event in self._events():
-            if not isinstance(event, ProgressNote):
+            if not isinstance(event, Progress):
                 ends[index] = event
         custom = self.request.custom_tools()
         return completion(_answered(ends), self.request.model, self.created, custom)
@@ -36,13 +36,25 @@ class ChatRun:
         include_usage = bool(options and options.include_usage)
         first = self.runs[0].episode_id
         custom = self.request.custom_tools()
-        chunks = Chunks(first, self.request.model, self.created, include_usage, custom)
+        stops = self.request.stop or ()
+        chunks = Chunks(
+            first,
+            self.request.model,
+            self.created,
+            include_usage=include_usage,
+            custom=custom,
+            stops=stops,
+        )
         ends: Ends = {}
         for index in range(len(self.runs)):
             yield chunks.opening(index, may_call=bool(self.request.tools))
         async for index, event in self._events():
             if isinstance(event, ProgressNote):
                 yield chunks.reasoning(index, event.line)
+                continue
+            if isinstance(event, AnswerPart):
+                for chunk in chunks.part(index, event):
+                    yield chunk
                 continue
             ends[index] = event
             if isinstance(event, Outcome) and has_answer(event):

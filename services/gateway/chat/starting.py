@@ -65,7 +65,8 @@ class EpisodeStarter:
 
     def _new(self, episode: EpisodeId, choice: Choice) -> Run:
         if choice.tool:
-            return DirectRun(self.direct_calls, episode, choice, self.wait_s)
+            ends = self.cancel_on_disconnect
+            return DirectRun(self.direct_calls, episode, choice, self.wait_s, ends_with_caller=ends)
         return self.part_of(episode)
 
     async def _started(self, runs: list[Run], order: ListOrder) -> list[Run]:

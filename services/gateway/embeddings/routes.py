@@ -8,7 +8,7 @@ from starlette.responses import JSONResponse, Response
 
 from gateway.chat.response import cost_json
 from gateway.chat.routes import CLIENT_CLOSED_REQUEST
-from gateway.chat.runs import call_error
+from gateway.chat.runs import MadeVectors, call_error
 from gateway.chat.starting import EpisodeStarter, while_connected
 from gateway.embeddings.request import EmbeddingRequest
 from gateway.errors import CallTooLate
@@ -46,10 +46,10 @@ def _floats(packed: str) -> list[float]:
 def embeddings_router(starter: EpisodeStarter) -> APIRouter:
     router = APIRouter(prefix="/v1", tags=["OpenAI"])
 
-    async def vectors_of(call_id: str, tool: str) -> Vectors:
+    async def vectors_of(call_id: str, tool: str, made: MadeVectors) -> Vectors:
         try:
             async with asyncio.timeout(starter.wait_s):
-                found = await starter.direct_calls.vectors(call_id)
+                found = await made.vectors()
         except TimeoutError as error:
             raise CallTooLate(call_id, starter.wait_s) from error
         if found.failure is not None:
@@ -62,8 +62,8 @@ def embeddings_router(starter: EpisodeStarter) -> APIRouter:
         starting = starter.episode_ids.starting(request.headers, await request.body())
         async with starting as call:
             with telemetry.episode_context(call.value), telemetry.span("gateway.start_episode"):
-                await starter.direct_calls.embed(call.value, order)
-        found = await while_connected(request, vectors_of(call.value, order.tool))
+                made = await starter.direct_calls.embed(call.value, order)
+        found = await while_connected(request, vectors_of(call.value, order.tool, made))
         if found is None:
             return Response(status_code=CLIENT_CLOSED_REQUEST)
         answer = embeddings_response(found, call.value, body.model, body.encoding_format)

@@ -1,12 +1,12 @@
 import json
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import grpc
 
 from gateway.clients import answer
-from gateway.clients_direct_calls import ended_call
+from gateway.clients_direct_calls import DirectCallsClient, MadeDirectCall
 from gateway.convert import tally_of
-from gateway.limits.service import current_limits
 from gateway.mcp_server.models import (
     OfferedTool,
     SideEffect,
@@ -15,7 +15,6 @@ from gateway.mcp_server.models import (
     ToolResult,
 )
 from podium.episodes.v1 import direct_call_service_pb2 as calls_pb
-from podium.episodes.v1.direct_call_service_pb2_grpc import DirectCallServiceStub
 from podium.registry.v1 import tool_pb2, toolset_pb2
 from podium.registry.v1 import tool_registry_service_pb2 as registry_pb
 from podium.registry.v1.tool_registry_service_pb2_grpc import ToolRegistryServiceStub
@@ -31,16 +30,27 @@ SIDE_EFFECTS: dict[int, SideEffect] = {
 }
 
 
+class MadeToolCall(Protocol):
+    async def result(self) -> ToolResult: ...
+
+
 class PolicyTools(Protocol):
     async def offered(self) -> list[OfferedTool]: ...
-    async def start(self, call_id: str, order: ToolOrder) -> None: ...
-    async def result(self, call_id: str) -> ToolResult: ...
+    async def start(self, call_id: str, order: ToolOrder) -> MadeToolCall: ...
+
+
+@dataclass(frozen=True)
+class MadePolicyToolCall:
+    made: MadeDirectCall
+
+    async def result(self) -> ToolResult:
+        return _result(await self.made.ended())
 
 
 class PolicyToolsClient:
     def __init__(self, registry: grpc.aio.Channel, episodes: grpc.aio.Channel) -> None:
         self._registry = ToolRegistryServiceStub(registry)
-        self._calls = DirectCallServiceStub(episodes)
+        self._calls = DirectCallsClient(episodes)
 
     async def offered(self) -> list[OfferedTool]:
         try:
@@ -55,7 +65,7 @@ class PolicyToolsClient:
         ]
         return sorted(found, key=lambda tool: tool.name)
 
-    async def start(self, call_id: str, order: ToolOrder) -> None:
+    async def start(self, call_id: str, order: ToolOrder) -> MadePolicyToolCall:
         """Starts it, or finds it started: the id makes a retry safe."""
         spec = calls_pb.DirectCallSpec(
             tool_name=order.tool,
@@ -65,13 +75,7 @@ class PolicyToolsClient:
         )
         if order.budget is not None:
             spec.budget.CopyFrom(money_to_proto(order.budget))
-        request = calls_pb.StartDirectCallRequest(
-            call_id=call_id, spec=spec, running_limit=current_limits().running_episodes
-        )
-        await answer(self._calls.StartDirectCall(request))
-
-    async def result(self, call_id: str) -> ToolResult:
-        return _result(await ended_call(self._calls, call_id))
+        return MadePolicyToolCall(await self._calls.make(call_id, spec))
 
 
 def _offered(tool: toolset_pb2.ResolvedTool) -> OfferedTool:

@@ -12,7 +12,7 @@ from mcp.shared.exceptions import MCPError
 from gateway.chat.request import dollars
 from gateway.episode_ids import EpisodeIds
 from gateway.errors import CallTooLate
-from gateway.mcp_server.clients import PolicyTools
+from gateway.mcp_server.clients import MadeToolCall, PolicyTools
 from gateway.mcp_server.models import OfferedTool, ToolOrder
 from gateway.mcp_server.options import CallOptions
 from gateway.mcp_server.results import call_result, money
@@ -56,25 +56,25 @@ class ToolCalls:
             budget=dollars(options.budget_usd),
             labels=options.labels,
         )
-        call_id = await self._started(order, options.idempotency_key)
+        call_id, made = await self._started(order, options.idempotency_key)
         try:
             async with asyncio.timeout(self.wait_s):
-                return call_result(await self.tools.result(call_id))
+                return call_result(await made.result())
         except TimeoutError as error:
             raise CallTooLate(call_id, self.wait_s) from error
 
-    async def _started(self, order: ToolOrder, key: str | None) -> str:
+    async def _started(self, order: ToolOrder, key: str | None) -> tuple[str, MadeToolCall]:
         body = f"{order.tool}\n{order.policy}\n{order.arguments_json}".encode()
         try:
             async with self.episode_ids.starting_with(key, body) as call:
                 with telemetry.episode_context(call.value), telemetry.span("gateway.start_episode"):
-                    await self.tools.start(call.value, order)
+                    made = await self.tools.start(call.value, order)
         except NotFound as error:
             if error.reason != TOOL_NOT_FOUND:
                 raise
             message = f"there is no tool {order.tool[:100]}; tools/list names those that there are"
             raise MCPError(types.INVALID_PARAMS, message) from error
-        return call.value
+        return call.value, made
 
 
 def _described(tool: OfferedTool) -> types.Tool:

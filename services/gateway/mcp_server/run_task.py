@@ -13,7 +13,7 @@ from gateway.chat.request import PodiumOptions, dollars
 from gateway.chat.response import podium
 from gateway.chat.starting import EpisodeStarter
 from gateway.mcp_server.options import TaskOptions, checked
-from gateway.models import ListOrder, Outcome
+from gateway.models import ListOrder, Outcome, ProgressNote
 
 NAME = "run_task"
 DESCRIPTION = (
@@ -80,7 +80,8 @@ async def _outcome(
         async for event in run.events():
             if isinstance(event, Outcome):
                 return event
-            await tell(event.line.strip())
+            if isinstance(event, ProgressNote):
+                await tell(event.line.strip())
     raise AssertionError("a watch ends with an outcome or an error")
 
 

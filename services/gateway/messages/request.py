@@ -10,6 +10,7 @@ from gateway.chat.client_tools import (
     NamedFunction,
     NamedTool,
     Tool,
+    chosen_calls,
     first_tools,
     hosted,
 )
@@ -18,7 +19,7 @@ from gateway.chat.outcomes import StopText
 from gateway.chat.request import JsonSchema, NamedSchema, PodiumOptions, answer_schema, dollars
 from gateway.messages.blocks import AnthropicMessage, FileBlock, HostedBlock, Texts, text_of
 from gateway.messages.parameters import MESSAGES
-from gateway.models import EarlierMessage, ListOrder, ToolResults
+from gateway.models import AnswerStyle, EarlierMessage, ListOrder, SentMessage, ToolResults
 from gateway.request_model import Flag, RequestModel
 
 
@@ -128,7 +129,8 @@ class MessageRequest(RequestModel):
         files = placed(conversation.files())
         wanted = self.tool_choice.chat() if self.tool_choice else None
         disabled = self.tool_choice is not None and self.tool_choice.disable_parallel_tool_use
-        chosen = () if wanted == "none" else self.tools or ()
+        dropped = wanted == "none" and not choice.tool
+        chosen = () if dropped else self.tools or ()
         offered = tuple(each.tool().offered() for each in chosen if isinstance(each, MessagesTool))
         system = [EarlierMessage("system", text_of(self.system))] if self.system else []
         return ListOrder(
@@ -151,10 +153,18 @@ class MessageRequest(RequestModel):
             top_p=self.top_p,
             seed=None,
             files=files,
+            messages=(*map(_instruction, system), *conversation.sent()) if choice.tool else (),
+            style=AnswerStyle(
+                chosen_calls(wanted), single_call=disabled, stop=tuple(self.stop_sequences or ())
+            ),
         )
 
     def _conversation(self) -> Conversation:
         return Conversation([said for message in self.messages for said in message.chat()])
+
+
+def _instruction(message: EarlierMessage) -> SentMessage:
+    return SentMessage(message.role, message.content)
 
 
 class CountRequest(MessageRequest):

@@ -1,14 +1,14 @@
 import json
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from typing import Any
 
-from gateway.chat.call_ids import CallId
 from gateway.chat.outcomes import finish_reason, stopped
-from gateway.chat.response import CHUNK_CHARACTERS, podium, usage
+from gateway.chat.response import call_id, podium, usage
 from gateway.chat.runs import Run
+from gateway.chat.streaming import StreamedText
 from gateway.http.error_responses import error_body
 from gateway.messages.request import MessageRequest
-from gateway.models import Outcome
+from gateway.models import AnswerPart, Outcome
 from podium_kit.rpc.errors import DomainError
 
 Json = dict[str, Any]
@@ -49,13 +49,23 @@ def _content(outcome: Outcome) -> list[Json]:
     calls = [
         {
             "type": "tool_use",
-            "id": str(CallId(outcome.episode_id, call.turn, call.index)),
+            "id": call_id(outcome.episode_id, call),
             "name": call.name,
-            "input": json.loads(call.arguments),
+            "input": _input(call.arguments),
         }
         for call in outcome.client_calls
     ]
-    return calls or [{"type": "text", "text": outcome.answer}]
+    said = [{"type": "text", "text": outcome.answer}] if outcome.answer or not calls else []
+    return [*said, *calls]
+
+
+def _input(arguments: str) -> Json:
+    """The arguments of a call; a model without an orchestrator may have written anything."""
+    try:
+        found = json.loads(arguments or "{}")
+    except (ValueError, RecursionError):
+        found = None
+    return found if isinstance(found, dict) else {"arguments": arguments}
 
 
 def _usage(outcome: Outcome) -> Json:
@@ -77,35 +87,43 @@ async def answered(run: Run, request: MessageRequest) -> Json:
 async def streamed(run: Run, request: MessageRequest) -> AsyncIterator[bytes]:
     """Streams a message to its end, or to an error event: the status line was sent before."""
     yield _event("message_start", message=_head(run.episode_id, request.model))
+    stops = request.stop_sequences or ()
+    text, begins = StreamedText(stops), True
     try:
-        whole = await answered(run, request)
+        async for event in run.events():
+            if isinstance(event, AnswerPart) and (ready := text.add(event.text)):
+                if begins:
+                    yield _start(0, {"type": "text", "text": ""})
+                begins = False
+                yield _text_delta(0, ready)
+            elif isinstance(event, Outcome):
+                whole = message(stopped(event, stops), request.model)
     except DomainError as error:
         said = error_body(error)["error"]
         yield _event("error", error={"type": said["type"], "message": said["message"]})
         return
     for index, block in enumerate(whole["content"]):
-        for event in _block(index, block):
-            yield event
+        if block["type"] == "tool_use":
+            yield _start(index, {**block, "input": {}})
+            delta = {"type": "input_json_delta", "partial_json": json.dumps(block["input"])}
+            yield _event("content_block_delta", index=index, delta=delta)
+        else:
+            if begins:
+                yield _start(index, {**block, "text": ""})
+            for chunk in text.rest(block["text"]):
+                yield _text_delta(index, chunk)
+        yield _event("content_block_stop", index=index)
     stop = {name: whole[name] for name in ("stop_reason", "stop_sequence")}
     yield _event("message_delta", delta=stop, usage=whole["usage"], podium=whole["podium"])
     yield _event("message_stop")
 
 
-def _block(index: int, block: Json) -> Iterator[bytes]:
-    empty: Json = {"input": {}} if block["type"] == "tool_use" else {"text": ""}
-    yield _event("content_block_start", index=index, content_block={**block, **empty})
-    for delta in _deltas(block):
-        yield _event("content_block_delta", index=index, delta=delta)
-    yield _event("content_block_stop", index=index)
+def _start(index: int, block: Json) -> bytes:
+    return _event("content_block_start", index=index, content_block=block)
 
 
-def _deltas(block: Json) -> Iterator[Json]:
-    if block["type"] == "tool_use":
-        yield {"type": "input_json_delta", "partial_json": json.dumps(block["input"])}
-        return
-    text = block["text"]
-    for start in range(0, len(text), CHUNK_CHARACTERS):
-        yield {"type": "text_delta", "text": text[start : start + CHUNK_CHARACTERS]}
+def _text_delta(index: int, text: str) -> bytes:
+    return _event("content_block_delta", index=index, delta={"type": "text_delta", "text": text})
 
 
 def _event(kind: str, **fields: Any) -> bytes:

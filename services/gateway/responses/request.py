@@ -28,10 +28,12 @@ from gateway.chat.request import (
 from gateway.errors import UnsupportedParameter
 from gateway.models import (
     NO_PRIOR_MESSAGES,
+    AnswerStyle,
     ClientTool,
     EarlierMessage,
     ListOrder,
     PriorMessages,
+    SentMessage,
     ToolResults,
 )
 from gateway.request_model import Flag, OnByDefault, RequestModel
@@ -153,7 +155,8 @@ class ResponseRequest(RequestModel):
     ) -> ListOrder:
         conversation, options = self._conversation(), self.podium
         files = placed(conversation.files(), before.files)
-        chosen = () if self.tool_choice == "none" else self.tools or ()
+        dropped = self.tool_choice == "none" and not choice.tool
+        chosen = () if dropped else self.tools or ()
         functions = [each for each in chosen if isinstance(each, FunctionTool | CustomTool)]
         offered = tuple(each.tool().offered() for each in functions)
         of_servers = tuple(tool.name for server in servers for tool in server.tools)
@@ -178,7 +181,15 @@ class ResponseRequest(RequestModel):
             top_p=self.top_p,
             seed=None,
             files=files,
+            messages=(*map(_earlier, (*instructions, *before.messages)), *conversation.sent())
+            if choice.tool
+            else (),
+            style=self._style(),
         )
+
+    def _style(self) -> AnswerStyle:
+        chosen = self.tool_choice if isinstance(self.tool_choice, str) else "auto"
+        return AnswerStyle(chosen or "auto", single_call=not self.parallel_tool_calls)
 
     def _first_tools(
         self,
@@ -204,6 +215,10 @@ class ResponseRequest(RequestModel):
         RESPONSES.check(self.model_extra)
         if self.background and self.stream:
             raise UnsupportedParameter("background", "a stream is followed while it runs")
+
+
+def _earlier(message: EarlierMessage) -> SentMessage:
+    return SentMessage(message.role, message.content)
 
 
 @dataclass(frozen=True)

@@ -2,10 +2,9 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
-from gateway.chat.call_ids import CallId
 from gateway.chat.client_tools import input_of
 from gateway.chat.outcomes import finish_reason
-from gateway.chat.response import podium, usage
+from gateway.chat.response import call_id, podium, usage
 from gateway.models import ClientCall, Outcome
 from gateway.responses.ids import ResponseId
 from gateway.responses.items import CustomTool
@@ -61,11 +60,12 @@ class Shape:
         listed = [] if self.id.answered_turn else mcp_lists(self.id, self.servers)
         made = mcp_calls(self.id, self.servers, outcome.made_calls)
         calls = [self._call(outcome.episode_id, call) for call in outcome.client_calls]
-        return [*listed, *made, *(calls or [self.message(outcome.answer)])]
+        said = [self.message(outcome.answer)] if outcome.answer or not calls else []
+        return [*listed, *made, *said, *calls]
 
     def _call(self, episode_id: str, call: ClientCall) -> Json:
         named = {
-            "call_id": str(CallId(episode_id, call.turn, call.index)),
+            "call_id": call_id(episode_id, call),
             "name": call.name,
             "status": "completed",
         }

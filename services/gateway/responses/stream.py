@@ -2,10 +2,10 @@ import json
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
-from gateway.chat.response import CHUNK_CHARACTERS
 from gateway.chat.runs import Run
+from gateway.chat.streaming import StreamedText
 from gateway.http.error_responses import error_body
-from gateway.models import Outcome
+from gateway.models import AnswerPart, Outcome
 from gateway.responses.response import Json, Shape
 from podium_kit.rpc.errors import DomainError
 
@@ -24,15 +24,20 @@ async def streamed(run: Run, shape: Shape) -> AsyncIterator[bytes]:
     yield events.event("response.created", response=shape.running())
     yield events.event("response.in_progress", response=shape.running())
     try:
-        outcome = await run.outcome(with_calls=bool(shape.servers))
-        whole = shape.ended(outcome)
+        async for news in run.events(with_calls=bool(shape.servers)):
+            if isinstance(news, AnswerPart):
+                # A model without an orchestrator: its text is the first item.
+                for event in events.written(shape.message(""), news.text):
+                    yield event
+            elif isinstance(news, Outcome):
+                whole = shape.ended(news)
     except DomainError as error:
         said = error_body(error)["error"]
         failed = shape.failed(str(said["code"]), str(said["message"]))
         yield events.event("response.failed", response=failed)
         return
     for index, item in enumerate(whole["output"]):
-        for event in events.item(index, item, outcome):
+        for event in events.item(index, item):
             yield event
     kind = "response.incomplete" if whole["incomplete_details"] else "response.completed"
     yield events.event(kind, response=whole)
@@ -41,6 +46,7 @@ async def streamed(run: Run, shape: Shape) -> AsyncIterator[bytes]:
 class _Events:
     def __init__(self) -> None:
         self._sequence = -1
+        self._text = StreamedText()
 
     def event(self, kind: str, **fields: Any) -> bytes:
         self._sequence += 1
@@ -48,10 +54,20 @@ class _Events:
         text = json.dumps(body, ensure_ascii=False)
         return f"event: {kind}\ndata: {text}\n\n".encode()
 
-    def item(self, index: int, item: Json, outcome: Outcome) -> Iterator[bytes]:
+    def written(self, item: Json, text: str) -> Iterator[bytes]:
+        """Text of a message that is being written."""
+        opens = not self._text.has_begun
+        if ready := self._text.add(text):
+            if opens:
+                yield self._opened(0, item)
+                yield self._opened_text(0, item)
+            yield self._text_delta(0, item, ready)
+
+    def item(self, index: int, item: Json) -> Iterator[bytes]:
         place = {"output_index": index, "item_id": item["id"]}
-        opened = {**item, **EMPTY[item["type"]]}
-        yield self.event("response.output_item.added", output_index=index, item=opened)
+        is_open = item["type"] == "message" and self._text.has_begun
+        if not is_open:
+            yield self._opened(index, item)
         match item["type"]:
             case "function_call":
                 yield from self._call(place, item)
@@ -63,7 +79,9 @@ class _Events:
             case "mcp_call":
                 yield from self._mcp_call(place, item)
             case _:
-                yield from self._text(place, item, outcome.answer)
+                if not is_open:
+                    yield self._opened_text(index, item)
+                yield from self._rest(index, item)
         yield self.event("response.output_item.done", output_index=index, item=item)
 
     def _call(self, place: Json, item: Json) -> Iterator[bytes]:
@@ -83,11 +101,25 @@ class _Events:
         yield self.event(f"{kind}.done", **place, arguments=arguments)
         yield self.event(f"response.mcp_call.{item['status']}", **place)
 
-    def _text(self, place: Json, item: Json, text: str) -> Iterator[bytes]:
-        at, [part] = {**place, "content_index": 0}, item["content"]
-        yield self.event("response.content_part.added", **at, part={**part, "text": ""})
-        for start in range(0, len(text), CHUNK_CHARACTERS):
-            delta = text[start : start + CHUNK_CHARACTERS]
-            yield self.event("response.output_text.delta", **at, delta=delta, logprobs=[])
-        yield self.event("response.output_text.done", **at, text=text, logprobs=[])
+    def _opened(self, index: int, item: Json) -> bytes:
+        opened = {**item, **EMPTY[item["type"]]}
+        return self.event("response.output_item.added", output_index=index, item=opened)
+
+    def _opened_text(self, index: int, item: Json) -> bytes:
+        part = {**item["content"][0], "text": ""}
+        return self.event("response.content_part.added", **_at(index, item), part=part)
+
+    def _text_delta(self, index: int, item: Json, text: str) -> bytes:
+        at = _at(index, item)
+        return self.event("response.output_text.delta", **at, delta=text, logprobs=[])
+
+    def _rest(self, index: int, item: Json) -> Iterator[bytes]:
+        at, [part] = _at(index, item), item["content"]
+        for chunk in self._text.rest(part["text"]):
+            yield self._text_delta(index, item, chunk)
+        yield self.event("response.output_text.done", **at, text=part["text"], logprobs=[])
         yield self.event("response.content_part.done", **at, part=part)
+
+
+def _at(index: int, item: Json) -> Json:
+    return {"output_index": index, "item_id": item["id"], "content_index": 0}

@@ -158,8 +158,14 @@ def _presentable(outcome: Output | ToolFailure, used: UsedSecrets) -> Output | T
         replace(file, media_type=clean(file.media_type), data=used.redact_bytes(file.data))
         for file in outcome.files
     )
+    calls = tuple(
+        replace(call, name=clean(call.name), arguments=clean(call.arguments))
+        for call in outcome.function_calls
+    )
     return replace(
         outcome,
+        function_calls=calls,
+        logprobs_json=used.redact_json(outcome.logprobs_json),
         content=content,
         content_json=content if same else used.redact_json(whole_characters(outcome.content_json)),
         files=files,

@@ -1,4 +1,5 @@
 import asyncio
+import json
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from functools import partial
@@ -27,6 +28,7 @@ from tool_adapters.llm.embeddings import (
 from tool_adapters.llm.endpoints import Endpoints
 from tool_adapters.llm.model_parameters import ModelParameters
 from tool_adapters.llm.own_servers import OwnServers
+from tool_adapters.llm.parts import AnswerParts
 from tool_adapters.llm.prompts import Prompts
 from tool_adapters.llm.providers import Providers
 from tool_adapters.llm.stream import learnt_from, read_completion, require_success
@@ -112,9 +114,15 @@ class LlmAdapter(Adapter):
     async def _answer(
         self, call: ToolCall, tool: ToolDefinition, question: Question, model: LlmModel
     ) -> AdapterResult:
-        completion = StreamedCompletion()
+        listener = call.cut.listener
+        parts = AnswerParts(listener, used_secrets()) if listener else None
+        completion = StreamedCompletion(parts=parts)
+        # Should it be cut off once it is sent, before anything is written.
+        call.cut.usage = _estimated(question, completion)
         try:
             await self._ask(call, tool, model, question, completion)
+            if parts is not None:
+                parts.end()
         except CallFailed as error:
             usage = _usage_of_failure(model, question, completion)
             failure = _with_partial(error.failure, completion)
@@ -137,6 +145,7 @@ class LlmAdapter(Adapter):
         completion: StreamedCompletion,
     ) -> None:
         api = APIS[model.api]
+        _require_logprobs(api, model, question)
         secret = await self._secret(call, tool, model)
         url = model.base_url.rstrip("/") + api.path
         headers = {**model.options.headers, **api.headers(secret)}
@@ -167,8 +176,10 @@ def _credential(call: ToolCall, tool: ToolDefinition, model: LlmModel) -> Creden
 def _outcome(completion: StreamedCompletion, cut_is_answer: bool = False) -> Output | ToolFailure:
     """The model's text, or why there is none: who speaks to a model directly sees that it wrote
     nothing, and why it stopped."""
-    if completion.text or (cut_is_answer and completion.is_cut):
-        return Output(completion.text)
+    if completion.has_begun or (cut_is_answer and completion.is_cut):
+        logprobs = json.dumps({"content": completion.logprobs}) if completion.logprobs else ""
+        calls = tuple(completion.calls[index] for index in sorted(completion.calls))
+        return Output(completion.text, function_calls=calls, logprobs_json=logprobs)
     if completion.finish_reason in (FILTER, REFUSAL):
         message = f"the model did not answer ({completion.reason})"
         return ToolFailure(FailureKind.TOOL_ERROR, message)
@@ -179,10 +190,16 @@ def _outcome(completion: StreamedCompletion, cut_is_answer: bool = False) -> Out
 
 def _with_partial(failure: ToolFailure, completion: StreamedCompletion) -> ToolFailure:
     """Adds the partial text to a failure, so that it is not bought a second time."""
-    if not completion.texts:
+    if not completion.has_begun:
         return failure
-    written = completion.text[-PARTIAL_SHOWN:]
+    written = completion.written[-PARTIAL_SHOWN:]
     return ToolFailure(failure.kind, f"{failure.message}; it had written: {written}")
+
+
+def _require_logprobs(api: LlmApiFormat, model: LlmModel, question: Question) -> None:
+    if question.options.top_logprobs is not None and not api.reports_logprobs:
+        message = f"{model.model} reports no log-probabilities; leave logprobs out"
+        raise CallFailed(FailureKind.INVALID_ARGUMENTS, message, unsent=True)
 
 
 def _usage(model: LlmModel, question: Question, completion: StreamedCompletion) -> Usage:
@@ -190,7 +207,7 @@ def _usage(model: LlmModel, question: Question, completion: StreamedCompletion) 
 
 
 def _usage_of_failure(model: LlmModel, question: Question, completion: StreamedCompletion) -> Usage:
-    if not completion.texts and not completion.report:
+    if not completion.has_begun and not completion.report:
         return NOTHING_USED
     return _usage_of_cut(model, question, completion)
 
@@ -200,7 +217,7 @@ def _usage_of_cut(model: LlmModel, question: Question, completion: StreamedCompl
 
 
 def _estimated(question: Question, completion: StreamedCompletion) -> Usage:
-    return estimated_usage(question.text, completion.text, question.file_tokens)
+    return estimated_usage(question.text, completion.written, question.file_tokens)
 
 
 def _reported(model: LlmModel, completion: StreamedCompletion) -> Usage | None:

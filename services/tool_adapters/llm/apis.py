@@ -4,6 +4,7 @@ Sources: OpenAI's API references of streamed chat completions, as vLLM and KServ
 streamed responses, and Anthropic's of streamed messages.
 """
 
+import json
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -14,9 +15,16 @@ from podium_kit.metering.usage_reports import (
     openai_responses_usage,
     openai_usage,
 )
-from tool_adapters.adapter import ModelMessage
+from tool_adapters.adapter import NO_OPTIONS, AnswerOptions, ModelMessage
 from tool_adapters.llm.completion import LENGTH, StreamedCompletion
-from tool_adapters.llm.files import anthropic_content, openai_content, responses_content
+from tool_adapters.llm.functions import (
+    anthropic_messages,
+    anthropic_options,
+    openai_message,
+    openai_options,
+    responses_items,
+    responses_options,
+)
 from tool_adapters.models import JsonObject, LlmModel
 
 ANTHROPIC_VERSION = "2023-06-01"
@@ -31,11 +39,18 @@ class Question:
     max_output_tokens: int
     temperature: float | None
     top_p: float | None = None
+    seed: int | None = None
+    options: AnswerOptions = NO_OPTIONS
 
     @property
     def text(self) -> str:
         """The whole question, for an estimate of its size."""
-        return self.system_prompt + "".join(message.content for message in self.messages)
+        said = [message.content for message in self.messages]
+        calls = [call for message in self.messages for call in message.function_calls]
+        said += [f"{call.name}{call.arguments}" for call in calls]
+        offered = self.options.functions
+        said += [f"{each.name}{each.description}{each.parameters_schema}" for each in offered]
+        return self.system_prompt + "".join(said)
 
     @property
     def file_tokens(self) -> int:
@@ -54,6 +69,7 @@ class LlmApiFormat(Protocol):
     """
 
     path: str
+    reports_logprobs: bool
 
     def headers(self, secret: str) -> dict[str, str]: ...
 
@@ -70,6 +86,7 @@ class LlmApiFormat(Protocol):
 
 class OpenAiChat:
     path = "/chat/completions"
+    reports_logprobs = True
 
     def headers(self, secret: str) -> dict[str, str]:
         return {"authorization": f"Bearer {secret}"} if secret else {}
@@ -80,10 +97,7 @@ class OpenAiChat:
             "model": model.model,
             "messages": [
                 *(system if question.system_prompt else []),
-                *(
-                    {"role": message.role, "content": openai_content(message)}
-                    for message in question.messages
-                ),
+                *map(openai_message, question.messages),
             ],
             "max_tokens": question.max_output_tokens,
             "stream": True,
@@ -91,7 +105,8 @@ class OpenAiChat:
         }
         options = model.options
         body |= _stated(reasoning_effort=options.reasoning_effort, verbosity=options.verbosity)
-        return body | _common(model, question)
+        body |= {} if question.seed is None else {"seed": question.seed}
+        return body | openai_options(question.options) | _common(model, question)
 
     def read_event(self, event: JsonObject, completion: StreamedCompletion) -> None:
         completion.request_id = event.get("id") or completion.request_id
@@ -101,6 +116,8 @@ class OpenAiChat:
             delta = choice.get("delta") or {}
             completion.write(_openai_text(delta.get("content")))
             completion.refuse(delta.get("refusal"))
+            _note_calls(delta, completion)
+            completion.note_logprobs(choice.get("logprobs"))
             completion.end(choice.get("finish_reason"))
 
     def read_reply(self, reply: JsonObject, completion: StreamedCompletion) -> None:
@@ -110,6 +127,8 @@ class OpenAiChat:
         message = choice.get("message") or {}
         completion.write(_openai_text(message.get("content")))
         completion.refuse(message.get("refusal"))
+        _note_calls(message, completion)
+        completion.note_logprobs(choice.get("logprobs"))
         completion.end(choice.get("finish_reason") or "stop")
 
     def usage(self, report: JsonObject, request_id: str) -> Usage | None:
@@ -120,6 +139,7 @@ class OpenAiResponses:
     """Responses, the only API of OpenAI's pro, codex and deep-research models."""
 
     path = "/responses"
+    reports_logprobs = False
 
     def headers(self, secret: str) -> dict[str, str]:
         return {"authorization": f"Bearer {secret}"} if secret else {}
@@ -127,10 +147,7 @@ class OpenAiResponses:
     def body(self, model: LlmModel, question: Question) -> JsonObject:
         body: JsonObject = {
             "model": model.model,
-            "input": [
-                {"role": message.role, "content": responses_content(message)}
-                for message in question.messages
-            ],
+            "input": [item for each in question.messages for item in responses_items(each)],
             "max_output_tokens": question.max_output_tokens,
             "stream": True,
             # OpenAI keeps a response for thirty days otherwise.
@@ -138,11 +155,12 @@ class OpenAiResponses:
         }
         if question.system_prompt:
             body["instructions"] = question.system_prompt
+        options = responses_options(question.options)
         body |= _stated(
             reasoning=_stated(effort=model.options.reasoning_effort),
-            text=_stated(verbosity=model.options.verbosity),
+            text=_stated(verbosity=model.options.verbosity) | options.pop("text", {}),
         )
-        return body | _common(model, question)
+        return body | options | _common(model, question)
 
     def read_event(self, event: JsonObject, completion: StreamedCompletion) -> None:
         match event["type"]:
@@ -150,6 +168,11 @@ class OpenAiResponses:
                 completion.write(event["delta"])
             case "response.refusal.delta":
                 completion.refuse(event["delta"])
+            case "response.output_item.added" if event["item"]["type"] == "function_call":
+                call = event["item"]
+                completion.call(event["output_index"], call["call_id"], call["name"], "")
+            case "response.function_call_arguments.delta":
+                completion.call(event["output_index"], "", "", event["delta"])
             case "response.created":
                 completion.request_id = event["response"].get("id") or ""
             case "response.completed" | "response.incomplete":
@@ -159,7 +182,9 @@ class OpenAiResponses:
     def read_reply(self, reply: JsonObject, completion: StreamedCompletion) -> None:
         completion.request_id = reply.get("id") or ""
         note_report(reply, completion)
-        for item in reply["output"]:
+        for index, item in enumerate(reply["output"]):
+            if item["type"] == "function_call":
+                completion.call(index, item["call_id"], item["name"], item.get("arguments"))
             for part in (item.get("content") or ()) if item["type"] == "message" else ():
                 completion.write(part.get("text") or "")
                 completion.refuse(part.get("refusal"))
@@ -177,6 +202,7 @@ def _responses_reason(response: JsonObject) -> str:
 
 class AnthropicMessages:
     path = "/messages"
+    reports_logprobs = False
 
     def headers(self, secret: str) -> dict[str, str]:
         key = {"x-api-key": secret} if secret else {}
@@ -187,16 +213,16 @@ class AnthropicMessages:
         system = [message.content for message in question.messages if message.role == "system"]
         body: JsonObject = {
             "model": model.model,
-            "messages": [
-                {"role": message.role, "content": anthropic_content(message)} for message in said
-            ],
+            "messages": anthropic_messages(said),
             "max_tokens": question.max_output_tokens,
             "stream": True,
         }
         if instructions := "\n\n".join(filter(None, [question.system_prompt, *system])):
             body["system"] = instructions
-        body |= _stated(output_config=_stated(effort=model.options.reasoning_effort))
-        return body | _common(model, question)
+        options = anthropic_options(question.options)
+        output = options.pop("output_config", {}) | _stated(effort=model.options.reasoning_effort)
+        body |= _stated(output_config=output)
+        return body | options | _common(model, question)
 
     def read_event(self, event: JsonObject, completion: StreamedCompletion) -> None:
         match event["type"]:
@@ -205,6 +231,11 @@ class AnthropicMessages:
                 note_report(event["message"], completion)
             case "content_block_delta" if event["delta"]["type"] == "text_delta":
                 completion.write(event["delta"]["text"])
+            case "content_block_start" if event["content_block"]["type"] == "tool_use":
+                call = event["content_block"]
+                completion.call(event["index"], call["id"], call["name"], "")
+            case "content_block_delta" if event["delta"]["type"] == "input_json_delta":
+                completion.call(event["index"], "", "", event["delta"]["partial_json"])
             case "message_delta":
                 completion.end((event.get("delta") or {}).get("stop_reason"))
                 note_report(event, completion)
@@ -212,9 +243,11 @@ class AnthropicMessages:
     def read_reply(self, reply: JsonObject, completion: StreamedCompletion) -> None:
         completion.request_id = reply.get("id") or ""
         note_report(reply, completion)
-        for block in reply["content"]:
+        for index, block in enumerate(reply["content"]):
             if block["type"] == "text":
                 completion.write(block["text"])
+            elif block["type"] == "tool_use":
+                completion.call(index, block["id"], block["name"], json.dumps(block["input"]))
         completion.end(reply.get("stop_reason") or "end_turn")
 
     def usage(self, report: JsonObject, request_id: str) -> Usage | None:
@@ -233,6 +266,14 @@ def note_report(event: JsonObject, completion: StreamedCompletion) -> None:
         if isinstance(report, dict):
             completion.serve(report.get("service_tier"))
     completion.serve(event.get("service_tier"))
+
+
+def _note_calls(message: JsonObject, completion: StreamedCompletion) -> None:
+    for place, call in enumerate(message.get("tool_calls") or ()):
+        function = call.get("function") or {}
+        # Whole replies do not number them, and some streams neither.
+        index = call.get("index", place)
+        completion.call(index, call.get("id"), function.get("name"), function.get("arguments"))
 
 
 def _openai_text(content: object) -> object:

@@ -1,10 +1,13 @@
+import json
 from dataclasses import dataclass, field, replace
 
 from podium_kit.metering import Dimension, Quantity, Usage, UsageSource
 from podium_kit.text import whole_characters
+from tool_adapters.adapter import ModelFunctionCall
+from tool_adapters.llm.parts import AnswerParts
 from tool_adapters.models import JsonObject
 
-LENGTH, FILTER, REFUSAL = "length", "content_filter", "refusal"
+LENGTH, FILTER, REFUSAL, TOOL_CALLS = "length", "content_filter", "refusal", "tool_calls"
 # Reasons for which providers end an answer before it is whole, as one of three.
 FINISHED = {
     **dict.fromkeys(("length", "max_tokens", "model_length", "max_output_tokens"), LENGTH),
@@ -30,15 +33,30 @@ class StreamedCompletion:
     error: str = ""
     size_bytes: int = 0
     service_class: str = ""
+    calls: dict[int, ModelFunctionCall] = field(default_factory=dict)
+    logprobs: list[JsonObject] = field(default_factory=list)
+    logprobs_bytes: int = 0
+    parts: AnswerParts | None = None
 
     @property
     def finish_reason(self) -> str:
-        """ "stop", or why the text is no whole answer; "" while it is written."""
-        return FINISHED.get(self.reason, "stop" if self.reason else "")
+        """ "stop", "tool_calls", or why the text is no whole answer; "" while it is written."""
+        whole = TOOL_CALLS if self.calls else "stop"
+        return FINISHED.get(self.reason, whole if self.reason else "")
 
     @property
     def is_cut(self) -> bool:
-        return self.finish_reason not in ("", "stop")
+        return self.finish_reason not in ("", "stop", TOOL_CALLS)
+
+    @property
+    def has_begun(self) -> bool:
+        return bool(self.texts or self.calls)
+
+    @property
+    def written(self) -> str:
+        """Everything that the model wrote, for an estimate of its size."""
+        calls = (f"{call.name}{call.arguments}" for call in self.calls.values())
+        return "".join([*self.texts, *calls])
 
     @property
     def text(self) -> str:
@@ -51,6 +69,26 @@ class StreamedCompletion:
         # The first event of many providers has an empty text: nothing is bought yet.
         if written:
             self.texts.append(written)
+            if self.parts is not None:
+                self.parts.write(written)
+
+    def call(self, index: int, id: object, name: object, arguments: object) -> None:
+        """Adds a piece of a call of a function: the id and the name come with the first one."""
+        piece = ModelFunctionCall(*(_string(given or "") for given in (id, name, arguments)))
+        before = self.calls.get(index, ModelFunctionCall("", "", ""))
+        # Some providers repeat them with every piece.
+        head = ModelFunctionCall(before.id or piece.id, before.name or piece.name, "")
+        self.calls[index] = replace(head, arguments=before.arguments + piece.arguments)
+        self.size_bytes += len(piece.arguments.encode(errors="surrogatepass"))
+        if self.parts is not None:
+            self.parts.call(index, head, piece.arguments)
+
+    def note_logprobs(self, given: object) -> None:
+        """Adds the log-probabilities of tokens, in the form of OpenAI's chat completions."""
+        content = given.get("content") if isinstance(given, dict) else None
+        if isinstance(content, list):
+            self.logprobs += content
+            self.logprobs_bytes += len(json.dumps(content))
 
     def refuse(self, text: object) -> None:
         """Adds words with which the model declines. Raises TypeError likewise."""

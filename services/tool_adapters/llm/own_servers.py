@@ -45,6 +45,7 @@ class OwnServers:
         if host not in self._open:
             return await ask(model)
         self._open[host] += 1
+        cut.timed = True
         try:
             while True:
                 result = await _timed(model, cut, ask)

@@ -34,7 +34,9 @@ class Prompts:
             temperature = own if told.temperature is None else told.temperature
             instructions = connection.system_prompt or ""
             messages = with_files(told.messages, call.files, labelled=False)
-            return Question(instructions, messages, most, temperature, told.top_p)
+            return Question(
+                instructions, messages, most, temperature, told.top_p, told.seed, told.options
+            )
         role = connection.role.value
         values = {
             "findings": call.context,

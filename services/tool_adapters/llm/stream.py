@@ -19,6 +19,8 @@ from tool_adapters.llm.completion import StreamedCompletion
 
 # An event carries a few characters in an envelope of this size at most.
 ENVELOPE_BYTES_MAX = 65536
+# Some hundred bytes for each of up to 21 alternatives of a token.
+LOGPROBS_BYTES_MAX = 8 * 1024 * 1024
 LAST_EVENT = "[DONE]"
 NOT_THE_API = (KeyError, IndexError, TypeError, AttributeError)
 
@@ -69,16 +71,18 @@ async def _read_stream(
             raise _not_the_api() from error
         if completion.size_bytes > bytes_max:
             raise too_many_bytes(bytes_max)
+        if completion.logprobs_bytes > LOGPROBS_BYTES_MAX:
+            raise too_many_bytes(LOGPROBS_BYTES_MAX)
     if not completion.reason:
         message = "the model's answer ended in the middle"
-        raise CallFailed(FailureKind.MALFORMED_OUTPUT, message, retryable=not completion.texts)
+        raise CallFailed(FailureKind.MALFORMED_OUTPUT, message, retryable=not completion.has_begun)
 
 
 def _broke_off(error: ProviderError, event: Any, completion: StreamedCompletion) -> CallFailed:
     """The failure of a completion that broke off: bought tokens are not bought again."""
     if isinstance(event, dict):
         note_report(event, completion)
-    unused = not completion.texts and not completion.report
+    unused = not completion.has_begun and not completion.report
     message = f"the model server broke off: {error.message or error.kind.value}"
     retryable = error.is_retryable and unused
     return CallFailed.of(ToolFailure(error.kind, message, retryable, error.retry_after_s))

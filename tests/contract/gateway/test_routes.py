@@ -17,6 +17,8 @@ INTERNAL = {
     "DeliverWebhook",
     "EndFollowing",
     "Invoke",
+    "InvokeStreaming",
+    "MakeDirectCall",
     "MeasurePdf",
     "RecordToolFacts",
     "ReleaseEpisode",

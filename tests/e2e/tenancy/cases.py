@@ -107,6 +107,15 @@ RPCS: dict[str, Case] = {
             "spec": {"tool_name": "$tool", "messages": [{"role": "user", "content": "hello"}]},
         },
     ),
+    "DirectCallService/MakeDirectCall": (
+        REJECTED,
+        {
+            "start": {
+                "call_id": "$unknown",
+                "spec": {"tool_name": "$tool", "messages": [{"role": "user", "content": "hello"}]},
+            }
+        },
+    ),
     "SecretService/ListSecrets": (OWN, {}),
     "SecretService/ListUserSecrets": (OWN, {}),
     "SecretService/DeleteSecret": (REJECTED, {"name": "$secret"}),
@@ -205,6 +214,18 @@ RPCS: dict[str, Case] = {
             "tool_name": "$tool",
             "tool_version": 1,
             "arguments_json": "{}",
+        },
+    ),
+    "ToolAdapterService/InvokeStreaming": (
+        REJECTED,
+        {
+            "call": {
+                "key": "$hold",
+                **EPISODE,
+                "tool_name": "$tool",
+                "tool_version": 1,
+                "arguments_json": "{}",
+            }
         },
     ),
     "ToolAdapterService/CloseEpisode": (OWN, EPISODE),

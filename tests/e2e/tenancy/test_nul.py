@@ -22,6 +22,7 @@ FREE = {
     "OrchestratorService/NextAction",
     "SandboxService/RunCode",
     "ToolAdapterService/Invoke",
+    "ToolAdapterService/InvokeStreaming",
 }
 CHAT = {"model": "podium", "messages": [{"role": "user", "content": TEXT}]}
 OWN_ROUTES: list[tuple[str, str, Any, str]] = [

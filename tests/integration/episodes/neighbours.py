@@ -1,6 +1,6 @@
 import asyncio
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from decimal import Decimal
 from typing import Any
 
@@ -148,6 +148,8 @@ class ScriptedAdapters(adapters_rpc.ToolAdapterServiceServicer):
         self.delivered: list[adapters_pb.DeliverWebhookRequest] = []
         # Statuses that receivers answer with, by URL; any other answers with 200.
         self.statuses: dict[str, int] = {}
+        self.is_sent = True
+        self.parts: list[str] = []
 
     async def MeasurePdf(
         self, request: adapters_pb.MeasurePdfRequest, context: Context
@@ -200,6 +202,20 @@ class ScriptedAdapters(adapters_rpc.ToolAdapterServiceServicer):
             latency_modelled=request.tool_name in self.modelled_s,
             finish_reason=self.finish_reason,
         )
+
+    async def InvokeStreaming(
+        self, request: adapters_pb.InvokeStreamingRequest, context: Context
+    ) -> AsyncIterator[adapters_pb.InvokeStreamingResponse]:
+        if self.is_sent:
+            read = usage_pb2.Quantity(dimension=usage_pb2.USAGE_DIMENSION_INPUT_FRESH, amount="7")
+            usage = usage_pb2.Usage(source=usage_pb2.USAGE_SOURCE_ESTIMATED, quantities=[read])
+            sent = adapters_pb.SentRequest(usage=usage)
+            yield adapters_pb.InvokeStreamingResponse(sent=sent)
+        for text in self.parts:
+            part = adapters_pb.AnswerPart(text=text)
+            yield adapters_pb.InvokeStreamingResponse(part=part)
+        response = await self.Invoke(request.call, context)
+        yield adapters_pb.InvokeStreamingResponse(response=response)
 
     async def CloseEpisode(
         self, request: adapters_pb.CloseEpisodeRequest, context: Context

@@ -346,6 +346,8 @@ async def run_platform(
             "temporal_target": temporal.target,
             "task_queue": f"episodes-{topic}",
             **dict.fromkeys(UPSTREAM_TARGETS, f"127.0.0.1:{upstream}"),
+            "signing_key__key_id": keys.key_id,
+            "signing_key__private_key_file": str(folder / "worker.pem"),
             **(settings or {}),
         }
         for_server, for_worker = (
@@ -365,8 +367,6 @@ async def run_platform(
                 "kafka__bootstrap": kafka.bootstrap_servers,
                 "trajectory_topic": topic,
                 "reconcile_interval_s": "1",
-                "signing_key__key_id": keys.key_id,
-                "signing_key__private_key_file": str(folder / "worker.pem"),
             },
         }
         server, worker = (process_of(name, folder, made[name]) for name in made)

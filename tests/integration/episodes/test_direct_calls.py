@@ -64,6 +64,152 @@ async def ended(stub: "DirectCallServiceAsyncStub", call_id: str) -> pb.DirectCa
             return call
 
 
+async def started_until_rejected(stub: "DirectCallServiceAsyncStub", **spec: Any) -> None:
+    """Starts calls until what was allowed a moment ago is rejected."""
+    while True:
+        await start(stub, **spec)
+        await asyncio.sleep(0.1)
+
+
+def make(
+    stub: "DirectCallServiceAsyncStub", *, ends_with_caller: bool = False, **spec: Any
+) -> "grpc.aio.UnaryStreamCall[pb.MakeDirectCallRequest, pb.MakeDirectCallResponse]":
+    wanted = pb.DirectCallSpec(**{"tool_name": "expert", "model_alias": "small", **spec})
+    wanted.messages.extend(ASK)
+    start = pb.StartDirectCallRequest(call_id=new_id(), spec=wanted)
+    return stub.MakeDirectCall(
+        pb.MakeDirectCallRequest(start=start, ends_with_caller=ends_with_caller)
+    )
+
+
+async def test_a_call_is_made_by_the_process_that_accepts_it(own_platform: Platform) -> None:
+    neighbours = own_platform.neighbours
+    neighbours.adapters.parts = ["Mars ", "has ", "two."]
+    # Workers have no part in it.
+    await own_platform.worker.terminate()
+    async with calls_of(own_platform) as stub:
+        events = [event async for event in make(stub)]
+    accepted, *parts, last = events
+    assert accepted.accepted.id == last.ended.id and not accepted.accepted.ended
+    assert "".join(event.part.text for event in parts) == "Mars has two."
+    assert last.ended.content == 'expert says {"model": "small"}'
+    key = last.ended.ledger_key
+    assert neighbours.ledger.captured.keys() == neighbours.ledger.holds.keys() == {key}
+    assert f"{neighbours.ledger.captured[key]:f}" == last.ended.cost.amount
+
+
+async def test_a_repeated_call_waits_for_the_end_of_the_first(platform: Platform) -> None:
+    platform.neighbours.adapters.delay_s = 0.3
+    async with calls_of(platform) as stub:
+        started = await start(stub)
+        again = pb.StartDirectCallRequest(call_id=started.id, spec=started.spec)
+        request = pb.MakeDirectCallRequest(start=again)
+        events = [event async for event in stub.MakeDirectCall(request)]
+        after = [event async for event in stub.MakeDirectCall(request)]
+    assert [event.WhichOneof("event") for event in events] == ["accepted", "ended"]
+    assert events[-1].ended == after[-1].ended
+    assert set(platform.neighbours.adapters.invoked.values()) == {1}
+
+
+async def test_a_caller_that_is_gone_ends_its_call_and_pays_for_what_was_written(
+    platform: Platform,
+) -> None:
+    neighbours = platform.neighbours
+    neighbours.adapters.parts, neighbours.adapters.stalled = ["Mars has"], {"expert"}
+    async with calls_of(platform) as stub:
+        making = make(stub, ends_with_caller=True)
+        events = aiter(making)
+        accepted = (await anext(events)).accepted
+        assert (await anext(events)).part.text == "Mars has"
+        making.cancel()
+        call = await ended(stub, accepted.id)
+    assert call.failure.kind == failure_pb2.FAILURE_KIND_CANCELLED
+    assert call.usage.source == usage_pb2.USAGE_SOURCE_ESTIMATED
+    used = {each.dimension: each.amount for each in call.usage.quantities}
+    assert used[usage_pb2.USAGE_DIMENSION_INPUT_FRESH] == "7"
+    assert used[usage_pb2.USAGE_DIMENSION_OUTPUT_TEXT] == "2"
+    assert f"{neighbours.ledger.captured[call.ledger_key]:f}" == call.cost.amount
+    while neighbours.adapters.in_flight:
+        await asyncio.sleep(0.01)
+
+
+async def test_a_call_that_was_not_sent_when_its_caller_left_costs_nothing(
+    platform: Platform,
+) -> None:
+    neighbours = platform.neighbours
+    neighbours.adapters.is_sent, neighbours.adapters.stalled = False, {"expert"}
+    async with calls_of(platform) as stub:
+        making = make(stub, ends_with_caller=True)
+        accepted = (await anext(aiter(making))).accepted
+        while not neighbours.adapters.in_flight:
+            await asyncio.sleep(0.01)
+        making.cancel()
+        call = await ended(stub, accepted.id)
+    assert call.cost.amount == "0"
+    assert neighbours.ledger.released == {call.ledger_key}
+
+
+async def test_a_caller_that_may_come_back_leaves_its_call_to_its_end(platform: Platform) -> None:
+    platform.neighbours.adapters.delay_s = 0.3
+    async with calls_of(platform) as stub:
+        making = make(stub)
+        accepted = (await anext(aiter(making))).accepted
+        making.cancel()
+        call = await ended(stub, accepted.id)
+    assert call.content == 'expert says {"model": "small"}'
+
+
+async def test_a_server_that_dies_during_a_call_leaves_it_to_a_worker(
+    own_platform: Platform,
+) -> None:
+    neighbours = own_platform.neighbours
+    neighbours.adapters.stalled = {"expert"}
+    async with calls_of(own_platform) as stub:
+        with pytest.raises(grpc.aio.AioRpcError):
+            async for event in make(stub, ends_with_caller=True):
+                accepted = event.accepted
+                while not neighbours.adapters.invoked:
+                    await asyncio.sleep(0.05)
+                neighbours.adapters.stalled = set()
+                await own_platform.server.kill()
+    own_platform.server.start()
+    await own_platform.ready()
+    async with calls_of(own_platform) as stub:
+        found = await ended(stub, accepted.id)
+    assert found.content == 'expert says {"model": "small"}'
+    assert neighbours.ledger.captured.keys() == neighbours.ledger.holds.keys() == {found.ledger_key}
+
+
+async def test_a_server_that_stops_leaves_its_calls_to_a_worker(own_platform: Platform) -> None:
+    neighbours = own_platform.neighbours
+    neighbours.adapters.stalled = {"expert"}
+    async with calls_of(own_platform) as stub:
+        with pytest.raises(grpc.aio.AioRpcError):
+            async for event in make(stub, ends_with_caller=True):
+                accepted = event.accepted
+                while not neighbours.adapters.invoked:
+                    await asyncio.sleep(0.05)
+                neighbours.adapters.stalled = set()
+                stopping = asyncio.create_task(own_platform.server.terminate(grace_s=60.0))
+        await stopping
+    own_platform.server.start()
+    await own_platform.ready()
+    async with calls_of(own_platform) as stub:
+        found = await ended(stub, accepted.id)
+    assert found.content == 'expert says {"model": "small"}'
+    assert neighbours.ledger.captured.keys() == {found.ledger_key}
+
+
+async def test_a_policy_that_changes_binds_calls_within_a_second_or_so(platform: Platform) -> None:
+    async with calls_of(platform) as stub:
+        await ended(stub, (await start(stub)).id)
+        assert len(platform.neighbours.policies.asked) == 1
+        await ended(stub, (await start(stub)).id)
+        platform.neighbours.policies.rejected = {"expert": "no longer"}
+        with pytest.raises(grpc.aio.AioRpcError, match="no longer"):
+            await started_until_rejected(stub)
+
+
 async def test_a_call_is_held_made_and_charged_once_however_often_it_is_asked_for(
     platform: Platform,
 ) -> None:
@@ -261,7 +407,17 @@ async def test_what_the_budgets_do_not_cover_is_not_made(platform: Platform) -> 
     [
         ({"messages": []}, "the last message is empty"),
         ({"tool_name": ""}, "tool_name is empty"),
-        ({"messages": [{"role": "tool", "content": "x"}]}, "role is 'tool'; give system"),
+        ({"messages": [{"role": "robot", "content": "x"}]}, "role is 'robot'; give system"),
+        ({"options": {"function_name": "f"}}, "f is not among the functions"),
+        ({"options": {"answer_json_schema": "{"}}, "the schema of the answer is not JSON"),
+        (
+            {"options": {"functions": [{"name": "f", "parameters_json_schema": "[]"}]}},
+            "the schema of f is no JSON object",
+        ),
+        (
+            {"messages": [], "arguments_json": '{"prompt": "x"}', "options": {"stop": ["."]}},
+            "options say how to answer messages",
+        ),
         ({"sampling": {"max_tokens": -1}}, "sampling.max_tokens is -1"),
         ({"budget": {"currency_code": "USD", "amount": "0"}}, "the budget must be above zero"),
         ({"arguments_json": "{}"}, "there are messages and arguments_json"),
@@ -333,9 +489,9 @@ async def test_policies_keep_calls_out_and_tenants_apart(platform: Platform) -> 
         assert await code_of(start(others, call.id)) is grpc.StatusCode.NOT_FOUND
         platform.neighbours.policies.rejected_models = {"small"}
         with pytest.raises(grpc.aio.AioRpcError, match="expert is not allowed") as denied:
-            await start(stub)
+            await started_until_rejected(stub)
         assert denied.value.code() is grpc.StatusCode.PERMISSION_DENIED
         platform.neighbours.registry.toolset.tools[0].needs_approval = True
         with pytest.raises(grpc.aio.AioRpcError, match="wait for a person's approval"):
-            await start(stub, model_alias="big")
+            await started_until_rejected(stub, model_alias="big")
         await ended(stub, call.id)

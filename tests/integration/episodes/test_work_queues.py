@@ -254,21 +254,9 @@ async def test_a_call_is_open_until_it_is_dropped(engine: AsyncEngine) -> None:
 async def test_a_call_that_has_ended_is_in_no_queue(engine: AsyncEngine) -> None:
     [call_id] = await stored(engine, 1)
     store, queue = DirectCallStore(engine), WorkQueue(engine, CALL_QUEUE, "a")
-    await store.ended(call_id, Money.zero("USD"))
-    await store.queue(call_id)
+    await store.ended(call_id, Money.zero("USD"), b"")
     assert await taken(queue) == []
     assert (await store.load(call_id)).ended
-
-
-async def test_a_call_that_nobody_queued_is_queued_once(engine: AsyncEngine) -> None:
-    [call_id] = await stored(engine, 1)
-    store, queue = DirectCallStore(engine), WorkQueue(engine, CALL_QUEUE, "a")
-    assert await taken(queue) == [call_id]
-    await store.queue(call_id)
-    assert await taken(queue) == []
-    await queue.drop(call_id)
-    await store.queue(call_id)
-    assert await taken(queue) == [call_id]
 
 
 Rows = list[LeasedRow[QueuedEpisode]]

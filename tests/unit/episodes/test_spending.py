@@ -14,8 +14,8 @@ from tokenizers import Tokenizer
 
 from callers import channel_to
 from episodes.clients import Ledger, OperationResults, Operations
-from episodes.direct_calls.call import StoredCall
-from episodes.direct_calls.executor import DirectCallMaker
+from episodes.direct_calls.call import DirectCall, StoredCall
+from episodes.direct_calls.executor import CallNews, DirectCallMaker
 from episodes.keys import StepKind
 from episodes.models import Step
 from episodes.spending.holds import KEY_REUSED, Charges, GrantedHold
@@ -271,8 +271,9 @@ class Platform:
         self.call = replace(self.call, answer=answer)
         return self.call
 
-    async def ended(self, _: str, cost: Money | None) -> None:
-        self.call = replace(self.call, cost=cost, ended=True)
+    async def ended(self, _: str, cost: Money | None, answer: bytes) -> StoredCall:
+        self.call = replace(self.call, cost=cost, answer=answer, ended=True)
+        return self.call
 
 
 async def test_a_call_that_is_rejected_gives_its_hold_back() -> None:
@@ -289,3 +290,19 @@ async def test_a_call_waits_for_adapters_that_are_away() -> None:
     with pytest.raises(DependencyAway):
         await DirectCallMaker(platform, platform, platform, platform).make(CALL)
     assert platform.open and platform.call == CALL
+
+
+async def test_a_call_that_is_cut_off_used_the_seconds_of_a_server_of_ones_own() -> None:
+    news = CallNews()
+    sent = adapters_pb.SentRequest(timed=True)
+    sent.usage.source = usage_pb2.USAGE_SOURCE_ESTIMATED
+    news.note(adapters_pb.InvokeStreamingResponse(sent=sent))
+    news.note(adapters_pb.InvokeStreamingResponse(part=adapters_pb.AnswerPart(text="two moons")))
+    answer = news.cut_off(DirectCall.of(CALL))
+    dimensions = {each.dimension for each in answer.usage.quantities}
+    assert dimensions == {
+        usage_pb2.USAGE_DIMENSION_OUTPUT_TEXT,
+        usage_pb2.USAGE_DIMENSION_SECOND,
+    }
+    assert not answer.unsent
+    assert CallNews().cut_off(DirectCall.of(CALL)).unsent

@@ -2,6 +2,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, MutableMapping
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 from uuid import uuid4
@@ -21,10 +22,10 @@ from gateway.a2a_server.models import TaskProgress, TaskRecord
 from gateway.chat.outcomes import finish_reason, stopped
 from gateway.chat.request import ChatRequest
 from gateway.chat.routes import chat_router
-from gateway.chat.runs import EpisodeRun
+from gateway.chat.runs import EpisodeRun, begins_with
 from gateway.clients import EpisodesClient
 from gateway.clients_direct_calls import DirectCallsClient
-from gateway.convert import event_from_proto
+from gateway.convert import direct_outcome_from_proto, event_from_proto
 from gateway.episode_ids import EpisodeId
 from gateway.errors import AnswerTooLate, CallLost, EpisodeCancelled, ResponseStillRuns
 from gateway.limits.models import TenantLimits
@@ -36,6 +37,8 @@ from gateway.mcp_server.run_task import run_task
 from gateway.messages.routes import messages_router
 from gateway.models import (
     NO_PRIOR_MESSAGES,
+    AnswerPart,
+    CallPart,
     KeptRequest,
     ListOrder,
     Outcome,
@@ -47,6 +50,7 @@ from gateway.responses.ids import ResponseId
 from gateway.responses.mcp_servers import RegisteredMcpTools
 from gateway.responses.routes import ResponsesApi, responses_router
 from gateway.server import DrainingServer
+from podium.adapters.v1 import tool_adapter_service_pb2 as adapters_pb
 from podium.episodes.v1 import direct_call_service_pb2 as calls_pb
 from podium.episodes.v1 import direct_call_service_pb2_grpc as calls_rpc
 from podium.episodes.v1 import episode_pb2
@@ -207,6 +211,12 @@ class Restarting(calls_rpc.DirectCallServiceServicer):
     def __init__(self) -> None:
         self.away = 2
 
+    async def MakeDirectCall(self, request: calls_pb.MakeDirectCallRequest, context: Any) -> Any:
+        part = adapters_pb.AnswerPart(text="4")
+        yield calls_pb.MakeDirectCallResponse(accepted=calls_pb.DirectCall(id=CALL_ID))
+        yield calls_pb.MakeDirectCallResponse(part=part)
+        await context.abort(grpc.StatusCode.UNAVAILABLE, "this replica is going away")
+
     async def GetDirectCall(self, request: calls_pb.GetDirectCallRequest, context: Any) -> Any:
         if self.away:
             self.away -= 1
@@ -222,20 +232,62 @@ async def channel() -> AsyncIterator[grpc.aio.Channel]:
         yield opened
 
 
+LIMITS = TenantLimits(requests_per_s=1, burst=1, concurrency=1, running_episodes=7)
+SPEC = calls_pb.DirectCallSpec(tool_name="expert")
+SUM = ToolOrder("calculator", "{}", policy="", budget=None, labels={})
+
+
 async def test_a_restart_is_waited_for(channel: grpc.aio.Channel) -> None:
-    assert (await DirectCallsClient(channel).outcome(CALL_ID)).answer == "42"
+    with holding_to(LIMITS):
+        made = await DirectCallsClient(channel).make(CALL_ID, SPEC)
+    part, ended = [event async for event in made.events()]
+    assert part == AnswerPart("4")
+    assert isinstance(ended, calls_pb.DirectCall) and ended.content == "42"
+
+
+@pytest.mark.parametrize(
+    ("answer", "parts", "holds"),
+    [
+        ("42", ["4"], True),
+        ("42", ["4", "2"], True),
+        ("It is 42", ["4"], False),
+        ("42", [], True),
+    ],
+)
+def test_an_answer_that_was_made_again_is_no_end_of_what_was_streamed(
+    answer: str, parts: list[str], holds: bool
+) -> None:
+    call = calls_pb.DirectCall(ended=True, content=answer)
+    outcome = direct_outcome_from_proto(call)
+    assert begins_with(outcome, [AnswerPart(text) for text in parts]) is holds
+
+
+def test_a_call_of_a_function_that_was_made_again_is_none_either() -> None:
+    call = calls_pb.DirectCall(ended=True)
+    call.function_calls.add(id="a", name="f", arguments_json='{"x": 1}')
+    outcome = direct_outcome_from_proto(call)
+    for arguments, holds in (('{"x"', True), ('{"y"', False)):
+        piece = CallPart(7, "a", "f", arguments)
+        assert begins_with(outcome, [AnswerPart("", (piece,))]) is holds
+    assert finish_reason(outcome) == "tool_calls"
+    cut = direct_outcome_from_proto(calls_pb.DirectCall(ended=True, finish_reason="length"))
+    assert finish_reason(replace(cut, client_calls=outcome.client_calls)) == "length"
 
 
 async def test_a_restart_is_waited_for_by_mcp_clients_too(channel: grpc.aio.Channel) -> None:
-    assert (await PolicyToolsClient(channel, channel).result(CALL_ID)).content == "42"
+    with holding_to(LIMITS):
+        made = await PolicyToolsClient(channel, channel).start(CALL_ID, SUM)
+    assert (await made.result()).content == "42"
 
 
 async def test_a_call_that_is_lost_is_not_to_be_made_again(
     channel: grpc.aio.Channel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("gateway.clients_direct_calls.WATCH_PATIENCE_S", 0.0)
+    with holding_to(LIMITS):
+        made = await DirectCallsClient(channel).make(CALL_ID, SPEC)
     with pytest.raises(CallLost, match=f"/v1/direct-calls/{CALL_ID}") as lost:
-        await DirectCallsClient(channel).outcome(CALL_ID)
+        await made.ended()
     assert lost.value.metadata == {"call_id": CALL_ID, "retryable": "false"}
 
 
@@ -243,18 +295,16 @@ class Calls(calls_rpc.DirectCallServiceServicer):
     def __init__(self) -> None:
         self.started: list[calls_pb.StartDirectCallRequest] = []
 
-    async def StartDirectCall(self, request: calls_pb.StartDirectCallRequest, context: Any) -> Any:
-        self.started.append(request)
-        return calls_pb.StartDirectCallResponse()
+    async def MakeDirectCall(self, request: calls_pb.MakeDirectCallRequest, context: Any) -> Any:
+        self.started.append(request.start)
+        yield calls_pb.MakeDirectCallResponse(accepted=calls_pb.DirectCall())
 
 
 async def test_a_call_is_held_to_the_limit_of_the_tenant() -> None:
     calls = Calls()  # type: ignore[abstract]
-    order = ToolOrder("calculator", "{}", policy="", budget=None, labels={})
-    limits = TenantLimits(requests_per_s=1, burst=1, concurrency=1, running_episodes=7)
     async with channel_to(ADD_DIRECT_CALLS, calls) as channel:
-        with holding_to(limits):
-            await PolicyToolsClient(channel, channel).start("0190", order)
+        with holding_to(LIMITS):
+            await PolicyToolsClient(channel, channel).start("0190", SUM)
     assert [each.running_limit for each in calls.started] == [7]
 
 

@@ -1,12 +1,14 @@
 """`model: "tool/NAME/ALIAS"`: called without an episode, charged to the last token."""
 
 import json
+import threading
 import time
 from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import anthropic
 import openai
 import pytest
 
@@ -206,13 +208,10 @@ def test_a_budget_is_held_to_and_what_fails_says_so(
     with pytest.raises(openai.BadRequestError) as too_long:
         client.chat.completions.create(model="tool/expert/large", messages=TASK)
     assert too_long.value.code == "context_length_exceeded"
-    for wanted in ({"seed": 3}, {"response_format": {"type": "json_object"}}):
-        with pytest.raises(openai.BadRequestError, match="orchestrator"):
-            client.chat.completions.create(
-                model="tool/expert/large",
-                messages=TASK,
-                **wanted,
-            )
+    with pytest.raises(openai.BadRequestError, match="orchestrator"):
+        client.chat.completions.create(
+            model="tool/expert/large", messages=TASK, extra_body={"podium": {"turn_limit": 3}}
+        )
 
 
 def test_a_call_that_never_left_the_platform_costs_nothing(
@@ -256,3 +255,182 @@ def test_what_an_unknown_price_means_is_the_policys_to_say(
     large = {"policy": "at-ceiling", "budget_usd": "5"}
     client.chat.completions.create(**wanted, extra_body={"podium": large})
     assert len(experts.requests) == 2
+
+
+WEATHER: Any = {
+    "type": "function",
+    "function": {
+        "name": "weather",
+        "description": "Weather of a city.",
+        "parameters": {"type": "object", "properties": {"city": {"type": "string"}}},
+    },
+}
+ASKED = {
+    "id": "call_7f",
+    "type": "function",
+    "function": {"name": "weather", "arguments": '{"city": "Oslo"}'},
+}
+CALLING = Reply("", finish_reason="tool_calls", message={"tool_calls": [ASKED]}, usage=USAGE)
+
+
+def test_functions_of_the_client_are_the_models_own(
+    client: openai.OpenAI, experts: OpenAiServer
+) -> None:
+    experts.take_back()
+    experts.push(CALLING, Reply("cold", usage=USAGE))
+    asked: Any = {"model": "tool/expert/small", "tools": [WEATHER], "parallel_tool_calls": False}
+    first = client.chat.completions.create(
+        **asked, messages=TASK, tool_choice="required", seed=5, stop=["END"]
+    )
+    choice = first.choices[0]
+    assert (choice.finish_reason, choice.message.content) == ("tool_calls", None)
+    [call] = choice.message.tool_calls or ()
+    assert call.to_dict() == ASKED
+    result: Any = {"role": "tool", "tool_call_id": call.id, "content": "-3"}
+    again = client.chat.completions.create(
+        **asked, messages=[*TASK, choice.message.to_dict(), result], tool_choice="none"
+    )
+    assert again.choices[0].message.content == "cold"
+    begun, continued = experts.requests
+    assert begun["tools"] == [WEATHER]
+    assert (begun["tool_choice"], begun["parallel_tool_calls"]) == ("required", False)
+    assert (begun["seed"], begun["stop"]) == (5, ["END"])
+    assert continued["tool_choice"] == "none" and continued["tools"] == [WEATHER]
+    assert continued["messages"][-2:] == [
+        {"role": "assistant", "content": None, "tool_calls": [ASKED]},
+        result,
+    ]
+
+
+def test_other_apis_have_the_models_functions_as_well(
+    client: openai.OpenAI, experts: OpenAiServer
+) -> None:
+    experts.take_back()
+    experts.push(CALLING, CALLING)
+    model = "tool/expert/small"
+    function = {"type": "function", **WEATHER["function"]}
+    response = client.responses.create(model=model, input="How cold?", tools=[function])
+    [item] = response.output
+    assert item.type == "function_call"
+    assert (item.call_id, item.arguments) == ("call_7f", '{"city": "Oslo"}')
+    tool = {"name": "weather", "input_schema": WEATHER["function"]["parameters"]}
+    with anthropic.Anthropic(
+        base_url=str(client.base_url).removesuffix("/v1/"), api_key=client.api_key, max_retries=0
+    ) as other:
+        message = other.messages.create(
+            model=model, max_tokens=50, messages=[{"role": "user", "content": "?"}], tools=[tool]
+        )
+    [block] = message.content
+    assert block.type == "tool_use" and message.stop_reason == "tool_use"
+    assert (block.id, block.input) == ("call_7f", {"city": "Oslo"})
+
+
+def test_an_answer_has_the_form_that_was_asked_for(
+    client: openai.OpenAI, experts: OpenAiServer
+) -> None:
+    experts.take_back()
+    experts.push(Reply('{"moons": 2}', usage=USAGE), Reply("{}", usage=USAGE))
+    schema: Any = {"type": "object", "properties": {"moons": {"type": "integer"}}}
+    wanted: Any = {"model": "tool/expert/small", "messages": TASK}
+    named: Any = {"type": "json_schema", "json_schema": {"name": "moons", "schema": schema}}
+    answer = client.chat.completions.create(**wanted, response_format=named, logprobs=True)
+    assert answer.choices[0].message.content == '{"moons": 2}'
+    probabilities = answer.choices[0].logprobs
+    assert probabilities and probabilities.content
+    assert "".join(each.token for each in probabilities.content) == '{"moons": 2}'
+    client.chat.completions.create(**wanted, response_format={"type": "json_object"})
+    first, second = experts.requests
+    assert first["response_format"]["json_schema"]["schema"] == schema
+    assert (first["logprobs"], first["top_logprobs"]) == (True, 0)
+    assert second["response_format"] == {"type": "json_object"}
+
+
+def test_tokens_are_streamed_as_the_model_writes_them(
+    podium: CommandLine, client: openai.OpenAI, experts: OpenAiServer
+) -> None:
+    model, gate = "tool/expert/small", threading.Event()
+    gated = Reply("two; I think", usage=USAGE, gate=gate)
+    experts.take_back()
+    experts.push(gated, gated, gated)
+    chunks = client.chat.completions.create(model=model, messages=TASK, stream=True)
+    said = ""
+    while said != "two":
+        said += next(chunks).choices[0].delta.content or ""
+    gate.set()
+    for chunk in chunks:
+        said += chunk.choices[0].delta.content or "" if chunk.choices else ""
+        last = chunk
+    assert said == "two; I think"
+    assert Decimal((last.model_extra or {})["podium"]["cost"]["amount"]) == 110 * PRICES["small"]
+    gate.clear()
+    with client.responses.stream(model=model, input="How many?") as events:
+        for event in events:
+            if event.type == "response.output_text.delta" and event.snapshot == "two":
+                gate.set()
+            elif event.type == "response.completed":
+                assert event.response.output_text == "two; I think"
+    gate.clear()
+    with (
+        anthropic.Anthropic(
+            base_url=str(client.base_url).removesuffix("/v1/"), api_key=client.api_key
+        ) as other,
+        other.messages.stream(
+            model=model, max_tokens=50, messages=[{"role": "user", "content": "?"}]
+        ) as parts,
+    ):
+        read = ""
+        for text in parts.text_stream:
+            read += text
+            if read == "two":
+                gate.set()
+    assert read == "two; I think"
+
+
+def test_a_stream_stops_before_a_text_that_arrives_in_pieces(
+    client: openai.OpenAI, experts: OpenAiServer
+) -> None:
+    chunks = client.chat.completions.create(
+        model="tool/expert/small", messages=TASK, stream=True, stop=["; I"]
+    )
+    said = [chunk.choices[0].delta.content or "" for chunk in chunks if chunk.choices]
+    assert "".join(said) == "two"
+    assert experts.requests[-1]["stop"] == ["; I"]
+
+
+def test_calls_are_streamed_in_pieces(client: openai.OpenAI, experts: OpenAiServer) -> None:
+    experts.take_back()
+    experts.push(CALLING)
+    with client.chat.completions.stream(
+        model="tool/expert/small", messages=TASK, tools=[WEATHER]
+    ) as events:
+        for event in events:
+            assert event.type != "error"
+        final = events.get_final_completion().choices[0]
+    assert final.finish_reason == "tool_calls"
+    [call] = final.message.tool_calls or ()
+    assert (call.id, call.function.arguments) == ("call_7f", '{"city": "Oslo"}')
+
+
+def test_a_client_that_leaves_ends_the_models_work_and_pays_for_what_was_written(
+    podium: CommandLine, client: openai.OpenAI, experts: OpenAiServer
+) -> None:
+    gate = threading.Event()
+    experts.take_back()
+    experts.push(Reply("two; I think", usage=USAGE, gate=gate))
+    chunks = client.chat.completions.create(model="tool/expert/small", messages=TASK, stream=True)
+    said = ""
+    while said != "two":
+        chunk = next(chunks)
+        said += chunk.choices[0].delta.content or ""
+    chunks.close()
+    while not experts.disconnects:
+        time.sleep(0.01)
+    gate.set()
+    call_id = chunk.id.removeprefix("chatcmpl-")
+    while len(found := ledger_entries(podium, f"{call_id}/0/tool/0")) < 2:
+        time.sleep(0.05)
+    capture = found[1]
+    assert capture["usage"]["source"] == "USAGE_SOURCE_ESTIMATED"
+    used = {each["dimension"]: int(each["amount"]) for each in capture["usage"]["quantities"]}
+    assert used["USAGE_DIMENSION_OUTPUT_TEXT"] == 1
+    assert 0 < Decimal(capture["amount"]["amount"]) < 110 * PRICES["small"]

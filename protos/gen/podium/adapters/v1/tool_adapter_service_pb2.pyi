@@ -8,6 +8,7 @@ from google.protobuf import descriptor as _descriptor
 from google.protobuf import duration_pb2 as _duration_pb2
 from google.protobuf import message as _message
 from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from podium.common.v1 import attachment_pb2 as _attachment_pb2
 from podium.common.v1 import failure_pb2 as _failure_pb2
 from podium.common.v1 import usage_pb2 as _usage_pb2
@@ -28,6 +29,30 @@ else:
     from typing_extensions import deprecated as _deprecated
 
 DESCRIPTOR: _descriptor.FileDescriptor
+
+class _FunctionChoice:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _FunctionChoiceEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_FunctionChoice.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    FUNCTION_CHOICE_UNSPECIFIED: _FunctionChoice.ValueType  # 0
+    """As the model decides."""
+    FUNCTION_CHOICE_NONE: _FunctionChoice.ValueType  # 1
+    """Never."""
+    FUNCTION_CHOICE_REQUIRED: _FunctionChoice.ValueType  # 2
+    """At least one."""
+
+class FunctionChoice(_FunctionChoice, metaclass=_FunctionChoiceEnumTypeWrapper):
+    """Whether a model asks for functions."""
+
+FUNCTION_CHOICE_UNSPECIFIED: FunctionChoice.ValueType  # 0
+"""As the model decides."""
+FUNCTION_CHOICE_NONE: FunctionChoice.ValueType  # 1
+"""Never."""
+FUNCTION_CHOICE_REQUIRED: FunctionChoice.ValueType  # 2
+"""At least one."""
+Global___FunctionChoice: _TypeAlias = FunctionChoice  # noqa: Y015
 
 @_typing.final
 class InvokeRequest(_message.Message):
@@ -170,13 +195,21 @@ class Conversation(_message.Message):
     MESSAGES_FIELD_NUMBER: _builtins.int
     TEMPERATURE_FIELD_NUMBER: _builtins.int
     TOP_P_FIELD_NUMBER: _builtins.int
+    SEED_FIELD_NUMBER: _builtins.int
+    OPTIONS_FIELD_NUMBER: _builtins.int
     temperature: _builtins.float
     """Temperature; unset means the tool's."""
     top_p: _builtins.float
     """Nucleus; unset means the provider's default."""
+    seed: _builtins.int
+    """Seed; unset means none."""
     @_builtins.property
     def messages(self) -> _containers.RepeatedCompositeFieldContainer[_orchestrator_service_pb2.ConversationMessage]:
         """At least one, oldest first."""
+
+    @_builtins.property
+    def options(self) -> Global___AnswerOptions:
+        """How the answer is to be written."""
 
     def __init__(
         self,
@@ -184,21 +217,81 @@ class Conversation(_message.Message):
         messages: _abc.Iterable[_orchestrator_service_pb2.ConversationMessage] | None = ...,
         temperature: _builtins.float | None = ...,
         top_p: _builtins.float | None = ...,
+        seed: _builtins.int | None = ...,
+        options: Global___AnswerOptions | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_temperature", b"_temperature", "_top_p", b"_top_p", "temperature", b"temperature", "top_p", b"top_p"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_seed", b"_seed", "_temperature", b"_temperature", "_top_p", b"_top_p", "options", b"options", "seed", b"seed", "temperature", b"temperature", "top_p", b"top_p"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_temperature", b"_temperature", "_top_p", b"_top_p", "messages", b"messages", "temperature", b"temperature", "top_p", b"top_p"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_seed", b"_seed", "_temperature", b"_temperature", "_top_p", b"_top_p", "messages", b"messages", "options", b"options", "seed", b"seed", "temperature", b"temperature", "top_p", b"top_p"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__seed: _TypeAlias = _typing.Literal["seed"]  # noqa: Y015
+    _WhichOneofArgType__seed: _TypeAlias = _typing.Literal["_seed", b"_seed"]  # noqa: Y015
     _WhichOneofReturnType__temperature: _TypeAlias = _typing.Literal["temperature"]  # noqa: Y015
     _WhichOneofArgType__temperature: _TypeAlias = _typing.Literal["_temperature", b"_temperature"]  # noqa: Y015
     _WhichOneofReturnType__top_p: _TypeAlias = _typing.Literal["top_p"]  # noqa: Y015
     _WhichOneofArgType__top_p: _TypeAlias = _typing.Literal["_top_p", b"_top_p"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__seed) -> _WhichOneofReturnType__seed | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__temperature) -> _WhichOneofReturnType__temperature | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__top_p) -> _WhichOneofReturnType__top_p | None: ...
 
 Global___Conversation: _TypeAlias = Conversation  # noqa: Y015
+
+@_typing.final
+class AnswerOptions(_message.Message):
+    """How a model is to write an answer; a provider that cannot do it rejects the call."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    FUNCTIONS_FIELD_NUMBER: _builtins.int
+    FUNCTION_CHOICE_FIELD_NUMBER: _builtins.int
+    FUNCTION_NAME_FIELD_NUMBER: _builtins.int
+    SINGLE_CALL_FIELD_NUMBER: _builtins.int
+    ANSWER_JSON_SCHEMA_FIELD_NUMBER: _builtins.int
+    STOP_FIELD_NUMBER: _builtins.int
+    TOP_LOGPROBS_FIELD_NUMBER: _builtins.int
+    function_choice: Global___FunctionChoice.ValueType
+    """Choice between functions and text; unset leaves it to the model."""
+    function_name: _builtins.str
+    """The function that the model has to call; unset means any."""
+    single_call: _builtins.bool
+    """True if the model may ask for one function at a time."""
+    answer_json_schema: _builtins.str
+    """JSON Schema that the answer fits; unset means any text."""
+    top_logprobs: _builtins.int
+    """Alternatives per token whose log-probabilities are reported; unset means none are, 0 those of
+    the tokens alone.
+    """
+    @_builtins.property
+    def functions(self) -> _containers.RepeatedCompositeFieldContainer[_tool_pb2.ClientTool]:
+        """Functions that the model may ask for; the caller runs them."""
+
+    @_builtins.property
+    def stop(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Texts before which the answer ends."""
+
+    def __init__(
+        self,
+        *,
+        functions: _abc.Iterable[_tool_pb2.ClientTool] | None = ...,
+        function_choice: Global___FunctionChoice.ValueType = ...,
+        function_name: _builtins.str = ...,
+        single_call: _builtins.bool = ...,
+        answer_json_schema: _builtins.str = ...,
+        stop: _abc.Iterable[_builtins.str] | None = ...,
+        top_logprobs: _builtins.int | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_top_logprobs", b"_top_logprobs", "top_logprobs", b"top_logprobs"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_top_logprobs", b"_top_logprobs", "answer_json_schema", b"answer_json_schema", "function_choice", b"function_choice", "function_name", b"function_name", "functions", b"functions", "single_call", b"single_call", "stop", b"stop", "top_logprobs", b"top_logprobs"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__top_logprobs: _TypeAlias = _typing.Literal["top_logprobs"]  # noqa: Y015
+    _WhichOneofArgType__top_logprobs: _TypeAlias = _typing.Literal["_top_logprobs", b"_top_logprobs"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__top_logprobs) -> _WhichOneofReturnType__top_logprobs | None: ...
+
+Global___AnswerOptions: _TypeAlias = AnswerOptions  # noqa: Y015
 
 @_typing.final
 class OutputFile(_message.Message):
@@ -279,6 +372,8 @@ class InvokeResponse(_message.Message):
     LATENCY_MODELLED_FIELD_NUMBER: _builtins.int
     UNSENT_FIELD_NUMBER: _builtins.int
     FINISH_REASON_FIELD_NUMBER: _builtins.int
+    FUNCTION_CALLS_FIELD_NUMBER: _builtins.int
+    LOGPROBS_JSON_FIELD_NUMBER: _builtins.int
     sku: _builtins.str
     """SKU to price it by; unset means the price is unknown."""
     attempts: _builtins.int
@@ -309,6 +404,8 @@ class InvokeResponse(_message.Message):
     """Why the model stopped, for tools of kind llm: "stop", "length", "content_filter" or "refusal";
     unset when it gave no answer.
     """
+    logprobs_json: _builtins.str
+    """Log-probabilities in the form of OpenAI's chat completions, a JSON object; unset means none."""
     @_builtins.property
     def output(self) -> Global___ToolOutput:
         """The tool's result."""
@@ -325,6 +422,10 @@ class InvokeResponse(_message.Message):
     def latency(self) -> _duration_pb2.Duration:
         """Time from the first attempt to the answer, or the modelled one."""
 
+    @_builtins.property
+    def function_calls(self) -> _containers.RepeatedCompositeFieldContainer[_orchestrator_service_pb2.FunctionCall]:
+        """Functions that the model asks for, for tools of kind llm with a conversation."""
+
     def __init__(
         self,
         *,
@@ -339,16 +440,166 @@ class InvokeResponse(_message.Message):
         latency_modelled: _builtins.bool = ...,
         unsent: _builtins.bool = ...,
         finish_reason: _builtins.str = ...,
+        function_calls: _abc.Iterable[_orchestrator_service_pb2.FunctionCall] | None = ...,
+        logprobs_json: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["failure", b"failure", "latency", b"latency", "outcome", b"outcome", "output", b"output", "usage", b"usage"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempts", b"attempts", "child_episode_id", b"child_episode_id", "failure", b"failure", "finish_reason", b"finish_reason", "latency", b"latency", "latency_modelled", b"latency_modelled", "model_alias", b"model_alias", "outcome", b"outcome", "output", b"output", "sku", b"sku", "unsent", b"unsent", "usage", b"usage"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempts", b"attempts", "child_episode_id", b"child_episode_id", "failure", b"failure", "finish_reason", b"finish_reason", "function_calls", b"function_calls", "latency", b"latency", "latency_modelled", b"latency_modelled", "logprobs_json", b"logprobs_json", "model_alias", b"model_alias", "outcome", b"outcome", "output", b"output", "sku", b"sku", "unsent", b"unsent", "usage", b"usage"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType_outcome: _TypeAlias = _typing.Literal["output", "failure"]  # noqa: Y015
     _WhichOneofArgType_outcome: _TypeAlias = _typing.Literal["outcome", b"outcome"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_outcome) -> _WhichOneofReturnType_outcome | None: ...
 
 Global___InvokeResponse: _TypeAlias = InvokeResponse  # noqa: Y015
+
+@_typing.final
+class InvokeStreamingRequest(_message.Message):
+    """Asks to call a tool."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CALL_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def call(self) -> Global___InvokeRequest:
+        """What to call."""
+
+    def __init__(
+        self,
+        *,
+        call: Global___InvokeRequest | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["call", b"call"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["call", b"call"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___InvokeStreamingRequest: _TypeAlias = InvokeStreamingRequest  # noqa: Y015
+
+@_typing.final
+class InvokeStreamingResponse(_message.Message):
+    """What happens to the call."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SENT_FIELD_NUMBER: _builtins.int
+    PART_FIELD_NUMBER: _builtins.int
+    RESPONSE_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def sent(self) -> Global___SentRequest:
+        """The request has left the platform: from now on it may be billed."""
+
+    @_builtins.property
+    def part(self) -> Global___AnswerPart:
+        """What the model has written since."""
+
+    @_builtins.property
+    def response(self) -> Global___InvokeResponse:
+        """The whole answer; last."""
+
+    def __init__(
+        self,
+        *,
+        sent: Global___SentRequest | None = ...,
+        part: Global___AnswerPart | None = ...,
+        response: Global___InvokeResponse | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["event", b"event", "part", b"part", "response", b"response", "sent", b"sent"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["event", b"event", "part", b"part", "response", b"response", "sent", b"sent"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType_event: _TypeAlias = _typing.Literal["sent", "part", "response"]  # noqa: Y015
+    _WhichOneofArgType_event: _TypeAlias = _typing.Literal["event", b"event"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType_event) -> _WhichOneofReturnType_event | None: ...
+
+Global___InvokeStreamingResponse: _TypeAlias = InvokeStreamingResponse  # noqa: Y015
+
+@_typing.final
+class SentRequest(_message.Message):
+    """A request on its way to a model's server."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    USAGE_FIELD_NUMBER: _builtins.int
+    TIMED_FIELD_NUMBER: _builtins.int
+    timed: _builtins.bool
+    """True if the seconds until its end are used, too: those of a server of the platform's own."""
+    @_builtins.property
+    def usage(self) -> _usage_pb2.Usage:
+        """What it uses by estimate, should it be cut off before anything is written."""
+
+    def __init__(
+        self,
+        *,
+        usage: _usage_pb2.Usage | None = ...,
+        timed: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["usage", b"usage"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["timed", b"timed", "usage", b"usage"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SentRequest: _TypeAlias = SentRequest  # noqa: Y015
+
+@_typing.final
+class AnswerPart(_message.Message):
+    """A piece of an answer."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TEXT_FIELD_NUMBER: _builtins.int
+    FUNCTION_CALLS_FIELD_NUMBER: _builtins.int
+    text: _builtins.str
+    """Text that follows the texts of the parts before."""
+    @_builtins.property
+    def function_calls(self) -> _containers.RepeatedCompositeFieldContainer[Global___FunctionCallPart]:
+        """Pieces of calls of functions: arguments that follow those of the same index, whose first piece
+        has the id and the name.
+        """
+
+    def __init__(
+        self,
+        *,
+        text: _builtins.str = ...,
+        function_calls: _abc.Iterable[Global___FunctionCallPart] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["function_calls", b"function_calls", "text", b"text"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___AnswerPart: _TypeAlias = AnswerPart  # noqa: Y015
+
+@_typing.final
+class FunctionCallPart(_message.Message):
+    """A piece of a call of a function."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    INDEX_FIELD_NUMBER: _builtins.int
+    CALL_FIELD_NUMBER: _builtins.int
+    index: _builtins.int
+    """Position of the call in the answer, from 0."""
+    @_builtins.property
+    def call(self) -> _orchestrator_service_pb2.FunctionCall:
+        """The id, the name, and arguments that follow."""
+
+    def __init__(
+        self,
+        *,
+        index: _builtins.int = ...,
+        call: _orchestrator_service_pb2.FunctionCall | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["call", b"call"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["call", b"call", "index", b"index"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___FunctionCallPart: _TypeAlias = FunctionCallPart  # noqa: Y015
 
 @_typing.final
 class CloseEpisodeRequest(_message.Message):

@@ -42,6 +42,11 @@ class ToolAdapterServiceStub(object):
                 request_serializer=podium_dot_adapters_dot_v1_dot_tool__adapter__service__pb2.InvokeRequest.SerializeToString,
                 response_deserializer=podium_dot_adapters_dot_v1_dot_tool__adapter__service__pb2.InvokeResponse.FromString,
                 _registered_method=True)
+        self.InvokeStreaming = channel.unary_stream(
+                '/podium.adapters.v1.ToolAdapterService/InvokeStreaming',
+                request_serializer=podium_dot_adapters_dot_v1_dot_tool__adapter__service__pb2.InvokeStreamingRequest.SerializeToString,
+                response_deserializer=podium_dot_adapters_dot_v1_dot_tool__adapter__service__pb2.InvokeStreamingResponse.FromString,
+                _registered_method=True)
         self.CloseEpisode = channel.unary_unary(
                 '/podium.adapters.v1.ToolAdapterService/CloseEpisode',
                 request_serializer=podium_dot_adapters_dot_v1_dot_tool__adapter__service__pb2.CloseEpisodeRequest.SerializeToString,
@@ -88,6 +93,14 @@ class ToolAdapterServiceServicer(object):
     def Invoke(self, request, context):
         """Calls a tool once. The same key again returns the first answer of an
         effectful tool instead of calling it twice.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def InvokeStreaming(self, request, context):
+        """Calls a tool once, as Invoke does, and reports the text of a language model as it is written.
+        When the caller cancels, the call of the model's server ends.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -155,6 +168,11 @@ def add_ToolAdapterServiceServicer_to_server(servicer, server):
                     request_deserializer=podium_dot_adapters_dot_v1_dot_tool__adapter__service__pb2.InvokeRequest.FromString,
                     response_serializer=podium_dot_adapters_dot_v1_dot_tool__adapter__service__pb2.InvokeResponse.SerializeToString,
             ),
+            'InvokeStreaming': grpc.unary_stream_rpc_method_handler(
+                    servicer.InvokeStreaming,
+                    request_deserializer=podium_dot_adapters_dot_v1_dot_tool__adapter__service__pb2.InvokeStreamingRequest.FromString,
+                    response_serializer=podium_dot_adapters_dot_v1_dot_tool__adapter__service__pb2.InvokeStreamingResponse.SerializeToString,
+            ),
             'CloseEpisode': grpc.unary_unary_rpc_method_handler(
                     servicer.CloseEpisode,
                     request_deserializer=podium_dot_adapters_dot_v1_dot_tool__adapter__service__pb2.CloseEpisodeRequest.FromString,
@@ -221,6 +239,33 @@ class ToolAdapterService(object):
             '/podium.adapters.v1.ToolAdapterService/Invoke',
             podium_dot_adapters_dot_v1_dot_tool__adapter__service__pb2.InvokeRequest.SerializeToString,
             podium_dot_adapters_dot_v1_dot_tool__adapter__service__pb2.InvokeResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def InvokeStreaming(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/podium.adapters.v1.ToolAdapterService/InvokeStreaming',
+            podium_dot_adapters_dot_v1_dot_tool__adapter__service__pb2.InvokeStreamingRequest.SerializeToString,
+            podium_dot_adapters_dot_v1_dot_tool__adapter__service__pb2.InvokeStreamingResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -40,6 +40,10 @@ class ToolAdapterServiceStub:
     """Calls a tool once. The same key again returns the first answer of an
     effectful tool instead of calling it twice.
     """
+    InvokeStreaming: _grpc.UnaryStreamMultiCallable[_tool_adapter_service_pb2.InvokeStreamingRequest, _tool_adapter_service_pb2.InvokeStreamingResponse]
+    """Calls a tool once, as Invoke does, and reports the text of a language model as it is written.
+    When the caller cancels, the call of the model's server ends.
+    """
     CloseEpisode: _grpc.UnaryUnaryMultiCallable[_tool_adapter_service_pb2.CloseEpisodeRequest, _tool_adapter_service_pb2.CloseEpisodeResponse]
     """Frees what an episode holds here: MCP sessions and sandboxes."""
     DeliverWebhook: _grpc.UnaryUnaryMultiCallable[_tool_adapter_service_pb2.DeliverWebhookRequest, _tool_adapter_service_pb2.DeliverWebhookResponse]
@@ -75,6 +79,10 @@ class ToolAdapterServiceAsyncStub(ToolAdapterServiceStub):
     Invoke: _aio.UnaryUnaryMultiCallable[_tool_adapter_service_pb2.InvokeRequest, _tool_adapter_service_pb2.InvokeResponse]  # type: ignore[assignment]
     """Calls a tool once. The same key again returns the first answer of an
     effectful tool instead of calling it twice.
+    """
+    InvokeStreaming: _aio.UnaryStreamMultiCallable[_tool_adapter_service_pb2.InvokeStreamingRequest, _tool_adapter_service_pb2.InvokeStreamingResponse]  # type: ignore[assignment]
+    """Calls a tool once, as Invoke does, and reports the text of a language model as it is written.
+    When the caller cancels, the call of the model's server ends.
     """
     CloseEpisode: _aio.UnaryUnaryMultiCallable[_tool_adapter_service_pb2.CloseEpisodeRequest, _tool_adapter_service_pb2.CloseEpisodeResponse]  # type: ignore[assignment]
     """Frees what an episode holds here: MCP sessions and sandboxes."""
@@ -114,6 +122,16 @@ class ToolAdapterServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_tool_adapter_service_pb2.InvokeResponse, _abc.Awaitable[_tool_adapter_service_pb2.InvokeResponse]]:
         """Calls a tool once. The same key again returns the first answer of an
         effectful tool instead of calling it twice.
+        """
+
+    @_abc_1.abstractmethod
+    def InvokeStreaming(
+        self,
+        request: _tool_adapter_service_pb2.InvokeStreamingRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_abc.Iterator[_tool_adapter_service_pb2.InvokeStreamingResponse], _abc.AsyncIterator[_tool_adapter_service_pb2.InvokeStreamingResponse]]:
+        """Calls a tool once, as Invoke does, and reports the text of a language model as it is written.
+        When the caller cancels, the call of the model's server ends.
         """
 
     @_abc_1.abstractmethod

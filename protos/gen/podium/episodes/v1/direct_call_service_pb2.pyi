@@ -61,6 +61,7 @@ class DirectCallSpec(_message.Message):
     LABELS_FIELD_NUMBER: _builtins.int
     ARGUMENTS_JSON_FIELD_NUMBER: _builtins.int
     ATTACHMENTS_FIELD_NUMBER: _builtins.int
+    OPTIONS_FIELD_NUMBER: _builtins.int
     tool_name: _builtins.str
     """Tool of any kind but podium."""
     model_alias: _builtins.str
@@ -98,6 +99,10 @@ class DirectCallSpec(_message.Message):
         placeholder stands in a user's message, or behind the last one.
         """
 
+    @_builtins.property
+    def options(self) -> _tool_adapter_service_pb2.AnswerOptions:
+        """How a model is to write its answer to messages."""
+
     def __init__(
         self,
         *,
@@ -110,10 +115,11 @@ class DirectCallSpec(_message.Message):
         labels: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
         arguments_json: _builtins.str = ...,
         attachments: _abc.Iterable[_attachment_pb2.Attachment] | None = ...,
+        options: _tool_adapter_service_pb2.AnswerOptions | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["budget", b"budget", "sampling", b"sampling"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["budget", b"budget", "options", b"options", "sampling", b"sampling"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["arguments_json", b"arguments_json", "attachments", b"attachments", "budget", b"budget", "labels", b"labels", "messages", b"messages", "model_alias", b"model_alias", "policy", b"policy", "sampling", b"sampling", "tool_name", b"tool_name"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["arguments_json", b"arguments_json", "attachments", b"attachments", "budget", b"budget", "labels", b"labels", "messages", b"messages", "model_alias", b"model_alias", "options", b"options", "policy", b"policy", "sampling", b"sampling", "tool_name", b"tool_name"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -142,6 +148,8 @@ class DirectCall(_message.Message):
     CONTENT_JSON_FIELD_NUMBER: _builtins.int
     FILES_FIELD_NUMBER: _builtins.int
     LATENCY_FIELD_NUMBER: _builtins.int
+    FUNCTION_CALLS_FIELD_NUMBER: _builtins.int
+    LOGPROBS_JSON_FIELD_NUMBER: _builtins.int
     id: _builtins.str
     """UUIDv7 made by the caller; also its trace id."""
     ended: _builtins.bool
@@ -149,7 +157,9 @@ class DirectCall(_message.Message):
     content: _builtins.str
     """What the model wrote, or the tool gave."""
     finish_reason: _builtins.str
-    """Why a model stopped: "stop", "length", "content_filter" or "refusal"; unset for other tools."""
+    """Why a model stopped: "stop", "length", "tool_calls", "content_filter" or "refusal"; unset for
+    other tools.
+    """
     ledger_key: _builtins.str
     """Key of its hold and its capture in the ledger."""
     policy_name: _builtins.str
@@ -164,6 +174,8 @@ class DirectCall(_message.Message):
     """The content as JSON where the tool answers in JSON; unset otherwise. Of an embedder:
     {"embeddings": [...]}, each the base64 of little-endian floats of 32 bits.
     """
+    logprobs_json: _builtins.str
+    """Log-probabilities in the form of OpenAI's chat completions, a JSON object; unset means none."""
     @_builtins.property
     def spec(self) -> Global___DirectCallSpec:
         """The caller's order."""
@@ -192,6 +204,10 @@ class DirectCall(_message.Message):
     def latency(self) -> _duration_pb2.Duration:
         """Time from the first attempt to the answer; unset for a call that was not made."""
 
+    @_builtins.property
+    def function_calls(self) -> _containers.RepeatedCompositeFieldContainer[_orchestrator_service_pb2.FunctionCall]:
+        """Functions that the model asks for."""
+
     def __init__(
         self,
         *,
@@ -212,10 +228,12 @@ class DirectCall(_message.Message):
         content_json: _builtins.str = ...,
         files: _abc.Iterable[_tool_adapter_service_pb2.OutputFile] | None = ...,
         latency: _duration_pb2.Duration | None = ...,
+        function_calls: _abc.Iterable[_orchestrator_service_pb2.FunctionCall] | None = ...,
+        logprobs_json: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["cost", b"cost", "create_time", b"create_time", "failure", b"failure", "latency", b"latency", "spec", b"spec", "usage", b"usage"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["content", b"content", "content_json", b"content_json", "cost", b"cost", "create_time", b"create_time", "ended", b"ended", "failure", b"failure", "files", b"files", "finish_reason", b"finish_reason", "id", b"id", "latency", b"latency", "ledger_key", b"ledger_key", "model_alias", b"model_alias", "policy_name", b"policy_name", "policy_version", b"policy_version", "spec", b"spec", "tool_version", b"tool_version", "usage", b"usage"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["content", b"content", "content_json", b"content_json", "cost", b"cost", "create_time", b"create_time", "ended", b"ended", "failure", b"failure", "files", b"files", "finish_reason", b"finish_reason", "function_calls", b"function_calls", "id", b"id", "latency", b"latency", "ledger_key", b"ledger_key", "logprobs_json", b"logprobs_json", "model_alias", b"model_alias", "policy_name", b"policy_name", "policy_version", b"policy_version", "spec", b"spec", "tool_version", b"tool_version", "usage", b"usage"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -292,6 +310,74 @@ class StartDirectCallResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___StartDirectCallResponse: _TypeAlias = StartDirectCallResponse  # noqa: Y015
+
+@_typing.final
+class MakeDirectCallRequest(_message.Message):
+    """Asks to call a tool and to report what it answers."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    START_FIELD_NUMBER: _builtins.int
+    ENDS_WITH_CALLER_FIELD_NUMBER: _builtins.int
+    ends_with_caller: _builtins.bool
+    """True if the call ends when its caller is gone before its end: the request to the model's server
+    is closed, and what was written is charged. Otherwise it is made to its end.
+    """
+    @_builtins.property
+    def start(self) -> Global___StartDirectCallRequest:
+        """The call."""
+
+    def __init__(
+        self,
+        *,
+        start: Global___StartDirectCallRequest | None = ...,
+        ends_with_caller: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["start", b"start"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["ends_with_caller", b"ends_with_caller", "start", b"start"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___MakeDirectCallRequest: _TypeAlias = MakeDirectCallRequest  # noqa: Y015
+
+@_typing.final
+class MakeDirectCallResponse(_message.Message):
+    """What happens to the call."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ACCEPTED_FIELD_NUMBER: _builtins.int
+    PART_FIELD_NUMBER: _builtins.int
+    ENDED_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def accepted(self) -> Global___DirectCall:
+        """The call as it was accepted; first."""
+
+    @_builtins.property
+    def part(self) -> _tool_adapter_service_pb2.AnswerPart:
+        """What a model has written since; none for a call that another process makes."""
+
+    @_builtins.property
+    def ended(self) -> Global___DirectCall:
+        """The ended call; last."""
+
+    def __init__(
+        self,
+        *,
+        accepted: Global___DirectCall | None = ...,
+        part: _tool_adapter_service_pb2.AnswerPart | None = ...,
+        ended: Global___DirectCall | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["accepted", b"accepted", "ended", b"ended", "event", b"event", "part", b"part"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["accepted", b"accepted", "ended", b"ended", "event", b"event", "part", b"part"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType_event: _TypeAlias = _typing.Literal["accepted", "part", "ended"]  # noqa: Y015
+    _WhichOneofArgType_event: _TypeAlias = _typing.Literal["event", b"event"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType_event) -> _WhichOneofReturnType_event | None: ...
+
+Global___MakeDirectCallResponse: _TypeAlias = MakeDirectCallResponse  # noqa: Y015
 
 @_typing.final
 class GetDirectCallRequest(_message.Message):

@@ -41,6 +41,11 @@ class DirectCallServiceStub(object):
                 request_serializer=podium_dot_episodes_dot_v1_dot_direct__call__service__pb2.StartDirectCallRequest.SerializeToString,
                 response_deserializer=podium_dot_episodes_dot_v1_dot_direct__call__service__pb2.StartDirectCallResponse.FromString,
                 _registered_method=True)
+        self.MakeDirectCall = channel.unary_stream(
+                '/podium.episodes.v1.DirectCallService/MakeDirectCall',
+                request_serializer=podium_dot_episodes_dot_v1_dot_direct__call__service__pb2.MakeDirectCallRequest.SerializeToString,
+                response_deserializer=podium_dot_episodes_dot_v1_dot_direct__call__service__pb2.MakeDirectCallResponse.FromString,
+                _registered_method=True)
         self.GetDirectCall = channel.unary_unary(
                 '/podium.episodes.v1.DirectCallService/GetDirectCall',
                 request_serializer=podium_dot_episodes_dot_v1_dot_direct__call__service__pb2.GetDirectCallRequest.SerializeToString,
@@ -63,6 +68,15 @@ class DirectCallServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def MakeDirectCall(self, request, context):
+        """Starts a call as StartDirectCall does and reports its answer as it is written, then its end.
+        The process that accepts the call makes it; should that process die, another one does, whose
+        answer is reported at once.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def GetDirectCall(self, request, context):
         """Returns a call, on request once it has ended or half a minute has passed. It is read by the
         subject that started it, and with the scope trajectories:read.
@@ -78,6 +92,11 @@ def add_DirectCallServiceServicer_to_server(servicer, server):
                     servicer.StartDirectCall,
                     request_deserializer=podium_dot_episodes_dot_v1_dot_direct__call__service__pb2.StartDirectCallRequest.FromString,
                     response_serializer=podium_dot_episodes_dot_v1_dot_direct__call__service__pb2.StartDirectCallResponse.SerializeToString,
+            ),
+            'MakeDirectCall': grpc.unary_stream_rpc_method_handler(
+                    servicer.MakeDirectCall,
+                    request_deserializer=podium_dot_episodes_dot_v1_dot_direct__call__service__pb2.MakeDirectCallRequest.FromString,
+                    response_serializer=podium_dot_episodes_dot_v1_dot_direct__call__service__pb2.MakeDirectCallResponse.SerializeToString,
             ),
             'GetDirectCall': grpc.unary_unary_rpc_method_handler(
                     servicer.GetDirectCall,
@@ -114,6 +133,33 @@ class DirectCallService(object):
             '/podium.episodes.v1.DirectCallService/StartDirectCall',
             podium_dot_episodes_dot_v1_dot_direct__call__service__pb2.StartDirectCallRequest.SerializeToString,
             podium_dot_episodes_dot_v1_dot_direct__call__service__pb2.StartDirectCallResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def MakeDirectCall(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/podium.episodes.v1.DirectCallService/MakeDirectCall',
+            podium_dot_episodes_dot_v1_dot_direct__call__service__pb2.MakeDirectCallRequest.SerializeToString,
+            podium_dot_episodes_dot_v1_dot_direct__call__service__pb2.MakeDirectCallResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -41,6 +41,11 @@ class DirectCallServiceStub:
     allow, or that waits for a person where it does, is PERMISSION_DENIED, and so is the id of
     another subject's call without the scope trajectories:read.
     """
+    MakeDirectCall: _grpc.UnaryStreamMultiCallable[_direct_call_service_pb2.MakeDirectCallRequest, _direct_call_service_pb2.MakeDirectCallResponse]
+    """Starts a call as StartDirectCall does and reports its answer as it is written, then its end.
+    The process that accepts the call makes it; should that process die, another one does, whose
+    answer is reported at once.
+    """
     GetDirectCall: _grpc.UnaryUnaryMultiCallable[_direct_call_service_pb2.GetDirectCallRequest, _direct_call_service_pb2.GetDirectCallResponse]
     """Returns a call, on request once it has ended or half a minute has passed. It is read by the
     subject that started it, and with the scope trajectories:read.
@@ -58,6 +63,11 @@ class DirectCallServiceAsyncStub(DirectCallServiceStub):
     started; with another spec it is ALREADY_EXISTS. A call that the policy does not
     allow, or that waits for a person where it does, is PERMISSION_DENIED, and so is the id of
     another subject's call without the scope trajectories:read.
+    """
+    MakeDirectCall: _aio.UnaryStreamMultiCallable[_direct_call_service_pb2.MakeDirectCallRequest, _direct_call_service_pb2.MakeDirectCallResponse]  # type: ignore[assignment]
+    """Starts a call as StartDirectCall does and reports its answer as it is written, then its end.
+    The process that accepts the call makes it; should that process die, another one does, whose
+    answer is reported at once.
     """
     GetDirectCall: _aio.UnaryUnaryMultiCallable[_direct_call_service_pb2.GetDirectCallRequest, _direct_call_service_pb2.GetDirectCallResponse]  # type: ignore[assignment]
     """Returns a call, on request once it has ended or half a minute has passed. It is read by the
@@ -79,6 +89,17 @@ class DirectCallServiceServicer(metaclass=_abc_1.ABCMeta):
         started; with another spec it is ALREADY_EXISTS. A call that the policy does not
         allow, or that waits for a person where it does, is PERMISSION_DENIED, and so is the id of
         another subject's call without the scope trajectories:read.
+        """
+
+    @_abc_1.abstractmethod
+    def MakeDirectCall(
+        self,
+        request: _direct_call_service_pb2.MakeDirectCallRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_abc.Iterator[_direct_call_service_pb2.MakeDirectCallResponse], _abc.AsyncIterator[_direct_call_service_pb2.MakeDirectCallResponse]]:
+        """Starts a call as StartDirectCall does and reports its answer as it is written, then its end.
+        The process that accepts the call makes it; should that process die, another one does, whose
+        answer is reported at once.
         """
 
     @_abc_1.abstractmethod
