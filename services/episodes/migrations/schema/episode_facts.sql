@@ -31,7 +31,7 @@ CREATE TABLE episode_facts (
 -- Indexes of ended episodes alone: a row is written into them once.
 CREATE INDEX episode_facts_running ON episode_facts (tenant, create_time DESC, id DESC) WHERE stop_reason IS NULL;
 CREATE INDEX episode_facts_newest ON episode_facts (tenant, create_time DESC, id DESC)
-    INCLUDE (stop_reason, cost) WHERE stop_reason IS NOT NULL;
+    INCLUDE (stop_reason, cost, currency) WHERE stop_reason IS NOT NULL;
 CREATE INDEX episode_facts_cost ON episode_facts (tenant, cost DESC, id DESC) WHERE stop_reason IS NOT NULL;
 CREATE INDEX episode_facts_duration ON episode_facts (tenant, duration_ms DESC, id DESC) WHERE stop_reason IS NOT NULL;
 CREATE INDEX episode_facts_policy ON episode_facts (tenant, policy, create_time DESC, id DESC)
