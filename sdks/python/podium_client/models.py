@@ -3289,11 +3289,11 @@ class Proposal(Model):
     """
     episode_ids: list[str] = []
     """
-    Episodes it was written from.
+    Verified episodes it was written from.
     """
     succeeded_count: int = 0
     """
-    How many of them were solved or answered.
+    How many of them were right, by their check or else by the newest feedback.
     """
     state: Literal["PROPOSAL_STATE_PENDING", "PROPOSAL_STATE_APPROVED", "PROPOSAL_STATE_REJECTED", "PROPOSAL_STATE_WRITING", "PROPOSAL_STATE_FAILED"] | str | None = (
         None

@@ -54,11 +54,6 @@ def description_prompt(
     return HEAD.format(name=called, description=description) + "".join(cases)
 
 
-def succeeded(episode: PastEpisode) -> bool:
-    """An answer that was not verified counts as a success."""
-    return episode.answered if episode.solved is None else episode.solved
-
-
 def _case(number: int, episode: PastEpisode, name: str, model_alias: str) -> str:
     calls = [
         call
@@ -67,7 +62,7 @@ def _case(number: int, episode: PastEpisode, name: str, model_alias: str) -> str
     ]
     return CASE.format(
         number=number,
-        outcome="succeeded" if succeeded(episode) else "failed",
+        outcome="succeeded" if episode.right else "failed",
         task=episode.task[:TASK_CHARACTERS],
         calls=len(calls),
         failed=sum(call.failed for call in calls),
@@ -81,7 +76,11 @@ Describe = Callable[[bytes, str, str], ToolSpec]
 
 class NothingToDescribe(FailedPrecondition):
     def __init__(self, tool: str) -> None:
-        super().__init__(f"no episode of the last 30 days called {tool}; use it first", tool=tool)
+        super().__init__(
+            f"no verified episode of the last 30 days called {tool}; give episodes that do a check,"
+            " or feedback with a score",
+            tool=tool,
+        )
 
 
 class ProposalNotFound(NotFound):
@@ -134,7 +133,10 @@ class Descriptions:
             require_scope(Scope.PLATFORM_ADMIN)
         limit = min(wanted.sample_size or SAMPLE_DEFAULT, SAMPLE_MAX)
         since = self.clock() - WINDOW
-        sample = await self.episodes.select(Selection(since, limit, tool_name=wanted.tool_name))
+        # An answer that was not verified is neither a success nor a failure.
+        sample = await self.episodes.select(
+            Selection(since, limit, tool_name=wanted.tool_name, verified=True)
+        )
         if not sample:
             raise NothingToDescribe(wanted.tool_name)
         present = _present_description(tool, wanted.model_alias)
@@ -151,7 +153,7 @@ class Descriptions:
                 proposed_description="",
                 writer_tool=wanted.writer_tool,
                 episode_ids=tuple(episode.id for episode in sample),
-                succeeded_count=sum(succeeded(episode) for episode in sample),
+                succeeded_count=sum(bool(episode.right) for episode in sample),
                 state=ProposalState.WRITING,
                 create_time=self.clock(),
                 created_by=identity.subject,

@@ -1,10 +1,10 @@
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 
 import grpc
 
 from podium.common.v1 import failure_pb2
-from podium.episodes.v1 import episode_pb2, trajectory_pb2
+from podium.episodes.v1 import episode_pb2, feedback_pb2, trajectory_pb2
 from podium.episodes.v1 import episode_service_pb2 as pb
 from podium.episodes.v1.episode_service_pb2_grpc import EpisodeServiceStub
 from podium_kit.rpc.errors import FailedPrecondition, NotFound
@@ -21,6 +21,8 @@ SOLVED = 1.0
 # Of ended episodes that no one has read; the rest comes with the next round.
 UNREAD_MAX = 20
 WATCH_S = 10.0
+# Read for one verified episode: most may be unverified, and each is read whole.
+READ_PER_VERIFIED = 10
 # Ask the writer, once more when that failed, and say so.
 WRITING_TURNS_MAX = 3
 
@@ -32,7 +34,11 @@ class EpisodeHistory:
     async def select(self, selection: Selection) -> list[PastEpisode]:
         found: list[PastEpisode] = []
         batch: list[str] = []
+        read = 0
         async for episode_id in self._ids(selection):
+            if selection.verified and read == selection.limit * READ_PER_VERIFIED:
+                break
+            read += 1
             batch.append(episode_id)
             if len(batch) == AT_ONCE:
                 found += await self._read(batch, selection)
@@ -134,6 +140,7 @@ class EpisodeHistory:
             for episode in episodes
             if episode is not None
             and (not selection.tool_name or episode.tool_call_counts.get(selection.tool_name))
+            and (not selection.verified or episode.right is not None)
         ]
 
     async def _trajectory(self, episode_id: str) -> PastEpisode | None:
@@ -143,11 +150,14 @@ class EpisodeHistory:
         except NotFound:
             # Its retention ended between the list and now.
             return None
-        return _episode(reply.trajectory)
+        return _episode(reply.trajectory, reply.feedback)
 
 
-def _episode(trajectory: trajectory_pb2.Trajectory) -> PastEpisode:
+def _episode(
+    trajectory: trajectory_pb2.Trajectory, feedback: Iterable[feedback_pb2.Feedback]
+) -> PastEpisode:
     counts = trajectory.features.tool_call_counts
+    ratings = [each.score for each in feedback if each.HasField("score")]
     scores = [outcome.score for outcome in trajectory.outcomes]
     return PastEpisode(
         id=trajectory.episode_id,
@@ -164,6 +174,7 @@ def _episode(trajectory: trajectory_pb2.Trajectory) -> PastEpisode:
         answered=trajectory.stop_reason == episode_pb2.STOP_REASON_ANSWERED,
         # Every verifier must be content (paper, section 3.2).
         solved=min(scores) >= SOLVED if scores else None,
+        liked=ratings[-1] >= SOLVED if ratings else None,
     )
 
 

@@ -34,8 +34,8 @@ class PastCall:
 class PastEpisode:
     """An ended episode.
 
-    `solved` is the verifiers' verdict, None when it was not verified; `cost` is None when one
-    of its calls has no known cost.
+    `solved` is the verifiers' verdict and `liked` that of the newest feedback, None where there is
+    none; `cost` is None when one of its calls has no known cost.
     """
 
     id: str
@@ -51,6 +51,12 @@ class PastEpisode:
     latency_s: float
     answered: bool
     solved: bool | None
+    liked: bool | None = None
+
+    @property
+    def right(self) -> bool | None:
+        """The verdict of the verifiers, or else of feedback; None for an unverified answer."""
+        return self.liked if self.solved is None else self.solved
 
     @property
     def task_key(self) -> str:
@@ -66,6 +72,8 @@ class Selection:
     limit: int
     policies: frozenset[str] = frozenset()
     tool_name: str = ""
+    verified: bool = False
+    """Only those with a verdict of a verifier or of feedback, among a bounded number of others."""
 
 
 class PastEpisodes(Protocol):

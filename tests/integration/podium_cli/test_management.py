@@ -173,7 +173,12 @@ def test_a_description_is_written_from_past_episodes_and_reviewed(
     podium("tools", "apply", "-f", str(path))
     call = {"thought": "", "tool": "adder", "arguments": {"expression": "3 + 4"}}
     model.push(call, {"answer": "7"})
-    podium("run", "What is 3 + 4?", "--tool", "adder")
+    run = podium("run", "What is 3 + 4?", "--tool", "adder", "--json")
+    unverified = podium("tools", "describe", "adder", "--with", "ask_llm")
+    assert unverified.returncode == 1
+    assert "no verified episode of the last 30 days called adder" in unverified.stderr
+    episode = json.loads(run.stdout.splitlines()[-1])["finished"]["episode"]
+    podium("episodes", "feedback", episode["id"], "--score", "1")
     written = "Adds numbers exactly; not for words."
     asked = {"thought": "", "tool": "ask_llm", "arguments": {}}
     model.push(asked, written, {"answer": "done"})

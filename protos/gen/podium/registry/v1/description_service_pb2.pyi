@@ -91,7 +91,7 @@ class Proposal(_message.Message):
     writer_tool: _builtins.str
     """Tool of kind llm that wrote it."""
     succeeded_count: _builtins.int
-    """How many of them were solved or answered."""
+    """How many of them were right, by their check or else by the newest feedback."""
     state: Global___ProposalState.ValueType
     """The outcome."""
     created_by: _builtins.str
@@ -100,7 +100,7 @@ class Proposal(_message.Message):
     """Subject that reviewed it; unset while it is pending."""
     @_builtins.property
     def episode_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Episodes it was written from."""
+        """Verified episodes it was written from."""
 
     @_builtins.property
     def create_time(self) -> _timestamp_pb2.Timestamp:
