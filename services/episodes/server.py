@@ -22,7 +22,7 @@ from episodes.competence.service import CompetenceRecords
 from episodes.competence.store import CompetenceStore
 from episodes.config import ServerConfig
 from episodes.direct_calls.executor import CALL_QUEUE, DirectCallMaker, QueuedCalls
-from episodes.direct_calls.service import DirectCalls, OwnCalls, Resolutions
+from episodes.direct_calls.service import DirectCalls, OwnCalls
 from episodes.direct_calls.servicer import DirectCallsServicer
 from episodes.direct_calls.store import DirectCallStore
 from episodes.episodes.feedback import FeedbackGiving
@@ -117,9 +117,8 @@ async def serve(config: ServerConfig) -> None:
     direct_calls = DirectCalls(
         store=DirectCallStore(engine, quota),
         wakeups=wakeups,
-        resolutions=Resolutions(
-            registry, RegistryPolicies(channel_to(config.tool_registry_target))
-        ),
+        registry=registry,
+        policies=RegistryPolicies(channel_to(config.tool_registry_target)),
         ledger=episodes.ledger,
         own=own_calls,
     )

@@ -3,11 +3,9 @@ import json
 import uuid
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
-
-from cachetools import TTLCache
 
 from episodes.admission.access import check_labels, may_read
 from episodes.admission.checks import SPEC_BYTES_MAX
@@ -51,56 +49,6 @@ POLL_INTERVAL_S = 5.0
 TEXTS_MAX = 2_048
 # The registry's reason for a tool that the policy does not let in.
 TOOL_REJECTED = "TOOL_REJECTED"
-# How long a change of a policy, a tool or a binding takes to reach direct calls, at most.
-RESOLVED_S = 1.0
-RESOLVED_MAX = 10_000
-
-
-@dataclass(frozen=True)
-class Resolutions:
-    """Tools as callers may use them, and that a policy allows their calls, for a second each.
-
-    What is denied is asked for every time.
-    """
-
-    registry: RegistryClient
-    policies: Policies
-    _toolsets: TTLCache[object, toolset_pb2.Toolset] = field(
-        default_factory=lambda: TTLCache(RESOLVED_MAX, RESOLVED_S)
-    )
-    _allowed: TTLCache[object, bool] = field(
-        default_factory=lambda: TTLCache(RESOLVED_MAX, RESOLVED_S)
-    )
-
-    async def toolset(self, spec: pb.DirectCallSpec) -> toolset_pb2.Toolset:
-        """The toolset of the call's one tool. Raises ToolDenied."""
-        key = (current_identity(), spec.policy, spec.tool_name)
-        if (found := self._toolsets.get(key)) is not None:
-            return found
-        try:
-            toolset = await self.registry.resolve(
-                spec.policy, [spec.tool_name], for_direct_calls=True
-            )
-        except FailedPrecondition as error:
-            if error.reason != TOOL_REJECTED:
-                raise
-            raise ToolDenied(spec.tool_name, error.message) from error
-        return toolset
-
-    async def require_allowed(self, call: DirectCall) -> None:
-        """Raises ToolDenied, ApprovalRequired."""
-        question = (call.tool.name, call.tool.version, call.alias)
-        spec = call.spec
-        key = (current_identity(), spec.policy, question)
-        if key in self._allowed:
-            return
-        [decision] = await self.policies.check(call.spec.policy, [question])
-        if not decision.allowed:
-            raise ToolDenied(call.tool.name, decision.reason)
-        if call.tool.needs_approval or decision.needs_approval:
-            raise ApprovalRequired(call.tool.name)
-        self._allowed[key] = True
-        self._toolsets[current_identity(), spec.policy, spec.tool_name] = call.toolset
 
 
 @dataclass(frozen=True)
@@ -142,7 +90,8 @@ class OwnCalls:
 class DirectCalls:
     store: DirectCallStore
     wakeups: Wakeups
-    resolutions: Resolutions
+    registry: RegistryClient
+    policies: Policies
     ledger: Ledger
     own: OwnCalls
 
@@ -210,7 +159,7 @@ class DirectCalls:
 
     async def _admitted(self, order: DirectCallOrder, files: Files, own: bool) -> StoredCall:
         spec, identity = order.spec, current_identity()
-        toolset = await self.resolutions.toolset(spec)
+        toolset = await self._toolset(spec)
         _check_content(spec, toolset.tools[0])
         new = StoredCall(
             id=order.call_id,
@@ -223,7 +172,7 @@ class DirectCalls:
         )
         call = DirectCall.of(new)
         _require_model(call)
-        await self.resolutions.require_allowed(call)
+        await self._require_allowed(call)
         require_read_by(call.tool, call.alias, files.attachments)
         if files.attachments:
             await self.store.require_room(identity.tenant, files)
@@ -235,6 +184,22 @@ class DirectCalls:
         if stored is new:
             self.own.start(new)
         return _readable(stored)
+
+    async def _toolset(self, spec: pb.DirectCallSpec) -> toolset_pb2.Toolset:
+        try:
+            return await self.registry.resolve(spec.policy, [spec.tool_name], for_direct_calls=True)
+        except FailedPrecondition as error:
+            if error.reason != TOOL_REJECTED:
+                raise
+            raise ToolDenied(spec.tool_name, error.message) from error
+
+    async def _require_allowed(self, call: DirectCall) -> None:
+        question = (call.tool.name, call.tool.version, call.alias)
+        [decision] = await self.policies.check(call.spec.policy, [question])
+        if not decision.allowed:
+            raise ToolDenied(call.tool.name, decision.reason)
+        if call.tool.needs_approval or decision.needs_approval:
+            raise ApprovalRequired(call.tool.name)
 
 
 def _readable(stored: StoredCall) -> StoredCall:

@@ -114,6 +114,7 @@ def test_an_adapter_of_the_bundled_policys_rank_can_be_served() -> None:
 FILES = {
     "verify-keys.json",
     "gateway.pem",
+    "episodes.pem",
     "episode-worker.pem",
     "tool-adapters.pem",
     "ledger-anchor.pem",
@@ -144,6 +145,7 @@ def test_a_service_that_signs_for_itself_cannot_make_itself_an_administrator(fol
     verifier = TokenVerifier(public, limits)
     for signer, allowed in (
         ("gateway", ADMIN.scopes),
+        ("episodes", {Scope.EPISODES_RUN}),
         ("episode-worker", {Scope.EPISODES_RUN}),
         ("tool-adapters", set()),
     ):
