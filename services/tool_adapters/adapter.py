@@ -33,10 +33,12 @@ class AnswerListener(Protocol):
 class CutOff:
     """An adapter's knowledge of a call that was cancelled under it.
 
-    `unsent`: nothing of it has left the platform so far; `timed`: its seconds are used, too.
+    `unsent`: nothing of it has left the platform so far; `sent_usage` is what it uses from then on,
+    by estimate, and `timed`: its seconds, too.
     """
 
     usage: Usage | None = None
+    sent_usage: Usage | None = None
     content: str = ""
     unsent: bool = False
     timed: bool = False
@@ -45,7 +47,7 @@ class CutOff:
     def note_sent(self) -> None:
         self.unsent = False
         if self.listener is not None:
-            self.listener.sent(self.usage or NOTHING_USED, timed=self.timed)
+            self.listener.sent(self.sent_usage or NOTHING_USED, timed=self.timed)
 
 
 @dataclass(frozen=True)

@@ -116,9 +116,9 @@ class LlmAdapter(Adapter):
     ) -> AdapterResult:
         listener = call.cut.listener
         parts = AnswerParts(listener, used_secrets()) if listener else None
-        completion = StreamedCompletion(parts=parts)
-        # Should it be cut off once it is sent, before anything is written.
-        call.cut.usage = _estimated(question, completion)
+        offered = bool(question.options.functions)
+        completion = StreamedCompletion(parts=parts, takes_calls=offered)
+        call.cut.sent_usage = _estimated(question, completion)
         try:
             await self._ask(call, tool, model, question, completion)
             if parts is not None:

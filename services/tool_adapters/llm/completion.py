@@ -24,7 +24,10 @@ TIER_CHARACTERS_MAX = 50
 
 @dataclass
 class StreamedCompletion:
-    """Filled while a reply streams; `reason` is "" until the model says why it stopped."""
+    """Filled while a reply streams; `reason` is "" until the model says why it stopped.
+
+    Calls of functions are taken where some were offered: others are no answer.
+    """
 
     texts: list[str] = field(default_factory=list)
     reason: str = ""
@@ -37,6 +40,7 @@ class StreamedCompletion:
     logprobs: list[JsonObject] = field(default_factory=list)
     logprobs_bytes: int = 0
     parts: AnswerParts | None = None
+    takes_calls: bool = False
 
     @property
     def finish_reason(self) -> str:
@@ -74,6 +78,8 @@ class StreamedCompletion:
 
     def call(self, index: int, id: object, name: object, arguments: object) -> None:
         """Adds a piece of a call of a function: the id and the name come with the first one."""
+        if not self.takes_calls:
+            return
         piece = ModelFunctionCall(*(_string(given or "") for given in (id, name, arguments)))
         before = self.calls.get(index, ModelFunctionCall("", "", ""))
         # Some providers repeat them with every piece.

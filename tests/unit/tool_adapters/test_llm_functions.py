@@ -198,7 +198,8 @@ async def test_calls_are_read_from_a_stream(
 ) -> None:
     arriving: Any = Stream(events)
     heard = Heard()
-    completion = StreamedCompletion(parts=AnswerParts(heard, UsedSecrets()))
+    parts = AnswerParts(heard, UsedSecrets())
+    completion = StreamedCompletion(parts=parts, takes_calls=True)
     await read_completion(arriving, api, completion, 65_536)
     assert (completion.text, completion.finish_reason) == ("Hm.", "tool_calls")
     assert list(completion.calls.values()) == [CALL]
