@@ -61,7 +61,7 @@ class BudgetSpent(Exception):
 class CycleRules:
     gate: GateRules
     share: float
-    """Of the policy's episodes that the canary gets."""
+    """The part of the policy's episodes that the canary gets."""
     margin: float
     """Score that the canary may at most lose; 0: it must be surely better."""
     canary_s: float

@@ -65,7 +65,7 @@ async def list_versions(gateway: Gateway) -> pb.ListModelVersionsResponse:
 
 
 async def tried_report(store: Path, version: str) -> Report:
-    """What the serving side reports of a version, once it has tried it. Raises UserError."""
+    """Returns the serving side's report on a version, once it has tried it. Raises UserError."""
     deadline = time.monotonic() + WAIT_S
     while (found := read_report(store, version)) is None or not (found.replicas or found.faults):
         if time.monotonic() > deadline:

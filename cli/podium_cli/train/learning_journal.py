@@ -19,7 +19,7 @@ PATH = "/v1/learning-steps"
 
 
 async def learning_steps(gateway: Gateway, policy: str) -> Sequence[policy_pb2.LearningStep]:
-    """Of all cycles, newest first."""
+    """The steps of all cycles, newest first."""
     found = await gateway.all(PATH, policy_service_pb2.ListLearningStepsResponse, policy=policy)
     return found.steps
 

@@ -40,7 +40,7 @@ class PlayableTasks:
     held_out: Sequence[Task]
     """The fifth that is never played for learning."""
     tools: Mapping[str, Sequence[str]]
-    """Those that the policy offers, with the SKUs of their calls."""
+    """The tools that the policy offers, with the SKUs of their calls."""
 
 
 async def playable_tasks(gateway: Gateway, output: Output, wanted: EpisodeFilter) -> PlayableTasks:
@@ -59,7 +59,7 @@ async def playable_tasks(gateway: Gateway, output: Output, wanted: EpisodeFilter
 
 
 def replay_agent(policy: str) -> str:
-    """Whose budget pays for the replays of a policy; the budget has the same name."""
+    """Returns the agent whose budget, of the same name, pays for the replays of a policy."""
     return f"replay-{policy}"
 
 

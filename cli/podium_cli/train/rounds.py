@@ -72,7 +72,7 @@ class Rounds:
     reached_at: int = 0
     """Rounds it had read when that was seen first."""
     budget_spent: bool = False
-    """Whether a budget ended an episode: no other one is started."""
+    """True once a budget ended an episode: no other one is started."""
 
     async def play(self, tasks: Sequence[Task], trainer: ManagedProcess) -> None:
         """Runs the trainer to its end.

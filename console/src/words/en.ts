@@ -131,7 +131,7 @@ export const words = {
     fields: {
       name: "Name", nameHint: "A letter, then a-z 0-9 _ -. The name floor binds the whole tenant.", preset: "Preset", weights: "Weights",
       allow: "Allow only", allowHint: "Empty allows all. Tools by name, or tag:web, kind:http, provider:openai, model:gpt-5, separated by commas.",
-      deny: "Deny", selectorHint: "Wins over the allowed.", approval: "A person decides on", approvalHint: "Each call waits until somebody approves it.",
+      deny: "Deny", selectorHint: "Wins over the allowed.", approval: "A person decides on", approvalHint: "Each call waits for an approval.",
       tags: "Required tags", tagsHint: "Every tool must carry all of them.", price: "Most a call may cost (USD)", priceHint: "Tools whose worst case is above are denied.",
       latency: "Slowest p95 (seconds)", unknownPrice: "Calls of unknown price", budgets: "Budgets, by id", instruction: "Instruction to the model",
       selfApproval: "People may approve calls of their own episodes", consent: "Episodes may train a model", json: "As JSON",

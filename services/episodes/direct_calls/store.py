@@ -88,12 +88,14 @@ class DirectCallStore:
         self, call_id: str, tenant: str, running_limit: int
     ) -> StoredCall | None:
         """Returns the call of any tenant that has the id. Raises TooManyDirectCalls where there is
-        none and no place for it; calls at the same moment may miss each other."""
-        limit = running_limit or 2**31
-        values = {"id": call_id, "tenant": tenant, "running_limit": limit}
+        none and no place for it; calls at the same moment may miss each other.
+
+        A limit of 0 is none.
+        """
+        values = {"id": call_id, "tenant": tenant, "running_limit": max(running_limit, 1)}
         async with autocommit(self._engine) as connection:
             row = (await connection.execute(FIND_OR_PLACE, values)).one()
-        if row.id is None and not row.is_free:
+        if row.id is None and running_limit and not row.is_free:
             raise TooManyDirectCalls(running_limit)
         return None if row.id is None else call_of(row)
 

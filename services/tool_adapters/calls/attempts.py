@@ -159,7 +159,7 @@ def _presentable(outcome: Output | ToolFailure, used: UsedSecrets) -> Output | T
         for file in outcome.files
     )
     calls = tuple(
-        replace(call, name=clean(call.name), arguments=clean(call.arguments))
+        replace(call, id=clean(call.id), name=clean(call.name), arguments=clean(call.arguments))
         for call in outcome.function_calls
     )
     return replace(

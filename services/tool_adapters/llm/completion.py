@@ -20,6 +20,8 @@ FINISHED = {
 }
 STANDARD_TIERS = frozenset({"", "auto", "default", "standard", "on_demand", "standard_only"})
 TIER_CHARACTERS_MAX = 50
+# Positions of calls in one answer.
+CALLS_MAX = 1_000
 
 
 @dataclass
@@ -76,16 +78,22 @@ class StreamedCompletion:
             if self.parts is not None:
                 self.parts.write(written)
 
-    def call(self, index: int, id: object, name: object, arguments: object) -> None:
-        """Adds a piece of a call of a function: the id and the name come with the first one."""
+    def call(self, index: object, id: object, name: object, arguments: object) -> None:
+        """Adds a piece of a call of a function: the id and the name come with the first one.
+
+        Raises TypeError for a position that no API gives.
+        """
         if not self.takes_calls:
             return
+        if not isinstance(index, int) or not 0 <= index < CALLS_MAX:
+            raise TypeError(f"{index!r:.20} instead of a call's position")
         piece = ModelFunctionCall(*(_string(given or "") for given in (id, name, arguments)))
         before = self.calls.get(index, ModelFunctionCall("", "", ""))
         # Some providers repeat them with every piece.
         head = ModelFunctionCall(before.id or piece.id, before.name or piece.name, "")
         self.calls[index] = replace(head, arguments=before.arguments + piece.arguments)
-        self.size_bytes += len(piece.arguments.encode(errors="surrogatepass"))
+        text = f"{piece.id}{piece.name}{piece.arguments}"
+        self.size_bytes += len(text.encode(errors="surrogatepass"))
         if self.parts is not None:
             self.parts.call(index, head, piece.arguments)
 

@@ -27,8 +27,8 @@ class AnswerParts:
         if self._heads.get(index) != head:
             self._heads[index] = head
             self._arguments.setdefault(index, _HeldText(self._secrets))
-            redact = self._secrets.redact
-            self._listener.called(index, ModelFunctionCall(redact(head.id), redact(head.name), ""))
+            id, name = (self._secrets.redact(whole_characters(it)) for it in (head.id, head.name))
+            self._listener.called(index, ModelFunctionCall(id, name, ""))
         self._called(index, self._arguments[index].add(arguments))
 
     def end(self) -> None:

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from tool_adapters.adapter import (
     AnswerOptions,
+    CallFailed,
     FunctionChoice,
     ModelFunction,
     ModelFunctionCall,
@@ -127,7 +128,7 @@ def chunk(delta: dict[str, Any], reason: str | None = None) -> dict[str, Any]:
     return {"id": "c", "choices": [{"index": 0, "delta": delta, "finish_reason": reason}]}
 
 
-def piece(index: int | None, **call: Any) -> dict[str, Any]:
+def piece(index: object, **call: Any) -> dict[str, Any]:
     number = {} if index is None else {"index": index}
     return chunk({"tool_calls": [{**number, **call}]})
 
@@ -206,6 +207,26 @@ async def test_calls_are_read_from_a_stream(
     assert not completion.is_cut
     assert heard.text == "Hm."
     assert heard.calls == [CALL]
+
+
+@pytest.mark.parametrize(
+    "events",
+    [
+        [piece("0", id="a", function={"name": "f", "arguments": "{}"})],
+        [piece(2**40, id="a", function={"name": "f", "arguments": "{}"})],
+        [piece(-1, id="a", function={"name": "f", "arguments": "{}"})],
+        [piece(0, id=7, function={"name": "f", "arguments": "{}"})],
+        [piece(0, id="a", function={"name": ["f"], "arguments": {}})],
+    ],
+)
+async def test_calls_that_no_api_sends_are_a_failure_of_the_server(
+    events: list[dict[str, Any]],
+) -> None:
+    arriving: Any = Stream([*events, chunk({}, "tool_calls")])
+    parts = AnswerParts(Heard(), UsedSecrets())
+    with pytest.raises(CallFailed, match="something else than its API promises"):
+        completion = StreamedCompletion(parts=parts, takes_calls=True)
+        await read_completion(arriving, OpenAiChat(), completion, 65_536)
 
 
 class Heard:

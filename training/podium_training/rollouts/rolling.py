@@ -65,7 +65,7 @@ class Roller:
     limits: RolloutLimits
     run_id: str
     agent: str = ""
-    """Whose budget pays for the episodes; "" for the caller's own alone."""
+    """Agent whose budget pays for the episodes; "" for the caller's own alone."""
 
     async def roll(
         self,
