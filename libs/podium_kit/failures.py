@@ -21,6 +21,7 @@ class FailureKind(StrEnum):
     MALFORMED_ACTION = "malformed_action"
     INTERNAL = "internal"
     CONTEXT_TOO_LONG = "context_too_long"
+    BLOCKED = "blocked"
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,8 @@ from collections.abc import Mapping
 from cost_ledger.errors import InvalidOperation
 from podium_kit.rpc.identity import Scope, current_identity, require_scope
 
-EMBEDDINGS = "embeddings/"
+# Of what the adapters ask for by themselves: vectors of corpora, and servers of guardrails.
+OWN_PREFIXES = ("embeddings/", "guardrails/")
 OF_EMBEDDINGS = ("reserve", "capture", "release", "record")
 
 
@@ -16,12 +17,16 @@ def tenant_named(tenant: str) -> str:
 
 
 def require_of_embeddings(operation: str, names: Mapping[str, str]) -> None:
-    """Raises InvalidOperation for a cost of something else: the scope covers vectors alone.
+    """Raises InvalidOperation for a cost of something else: the scope covers what the adapters ask
+    for by themselves alone.
 
     `names` are the operation's keys and SKUs, by field.
     """
     if operation not in OF_EMBEDDINGS:
-        raise InvalidOperation(f"{operation or 'nothing'} is not for vectors; {OF_EMBEDDINGS} are")
+        raise InvalidOperation(
+            f"{operation or 'nothing'} is not for the adapters; {OF_EMBEDDINGS} are"
+        )
     for name, value in names.items():
-        if not value.startswith(EMBEDDINGS):
-            raise InvalidOperation(f"{name} {value[:200]!r} does not begin with {EMBEDDINGS}")
+        if not value.startswith(OWN_PREFIXES):
+            prefixes = " or ".join(OWN_PREFIXES)
+            raise InvalidOperation(f"{name} {value[:200]!r} does not begin with {prefixes}")

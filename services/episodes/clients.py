@@ -24,6 +24,7 @@ from podium.ledger.v1.price_book_service_pb2_grpc import PriceBookServiceStub
 from podium.orchestrator.v1 import orchestrator_service_pb2 as orchestrator_pb
 from podium.orchestrator.v1 import orchestrator_service_pb2 as pb
 from podium.orchestrator.v1.orchestrator_service_pb2_grpc import OrchestratorServiceStub
+from podium.registry.v1 import policy_pb2 as registry_policy_pb2
 from podium.registry.v1 import policy_service_pb2 as policy_pb
 from podium.registry.v1 import tool_pb2, toolset_pb2
 from podium.registry.v1 import tool_registry_service_pb2 as registry_pb
@@ -34,7 +35,7 @@ from podium_kit.models.rules import RULE_SKU, RULES, is_rule, names_rule
 from podium_kit.postgres.group_commit import GroupCommit
 from podium_kit.rpc.identity import Identity, current_identity
 from podium_kit.rpc.status import answered, domain_error_from
-from podium_kit.wire import money_from_proto, timestamp_from_proto
+from podium_kit.wire import duration_from_proto, money_from_proto, timestamp_from_proto
 from podium_kit.wire.values import KIND_TO_WIRE
 
 Operations = list[ledger_pb.Operation]
@@ -42,12 +43,22 @@ OperationResults = list[ledger_pb.OperationResult]
 
 # The ledger takes 1000; shorter transactions let others in.
 OPERATIONS_PER_REQUEST = 200
+# Of the adapters, besides the servers that they ask.
+ANSWERING_S = 30.0
 IDENTITIES_MAX = 1000
 ALERTS_PER_PAGE = 100
 # Others' files are read before.
 MEASURING_S = 300.0
 # The name under which the version that users get is listed.
 PROMOTED = "promoted"
+
+
+Guardrails = Iterable[registry_policy_pb2.Guardrail]
+
+
+def guardrails_timeout_s(guardrails: Guardrails) -> float:
+    """Returns the longest that the servers of guardrails may take for one text."""
+    return sum(duration_from_proto(each.http.timeout) for each in guardrails)
 
 
 @dataclass(frozen=True)
@@ -99,7 +110,12 @@ class RegistryPolicies:
         request = policy_pb.CheckCallsRequest(policy=policy, calls=planned)
         reply = await answered(self._stub.CheckCalls(request))
         return [
-            PolicyDecision(each.allowed, each.reason, each.needs_approval)
+            PolicyDecision(
+                each.allowed,
+                each.reason,
+                each.needs_approval,
+                tuple(one.SerializeToString(deterministic=True) for one in each.guardrails),
+            )
             for each in reply.decisions
         ]
 
@@ -136,6 +152,15 @@ class Adapters:
         self, request: adapters_pb.InvokeRequest, timeout_s: float
     ) -> adapters_pb.InvokeResponse:
         return await answered(self._stub.Invoke(request, timeout=timeout_s))
+
+    async def check_answer(
+        self, episode_id: str, guardrails: Guardrails, answer: str
+    ) -> adapters_pb.CheckAnswerResponse:
+        request = adapters_pb.CheckAnswerRequest(
+            episode_id=episode_id, guardrails=guardrails, answer=answer
+        )
+        timeout_s = ANSWERING_S + guardrails_timeout_s(guardrails)
+        return await answered(self._stub.CheckAnswer(request, timeout=timeout_s))
 
     async def invoke_streaming(
         self, request: adapters_pb.InvokeRequest, timeout_s: float

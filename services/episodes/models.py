@@ -178,9 +178,12 @@ PolicyQuestion = tuple[str, int, str]
 
 @dataclass(frozen=True)
 class PolicyDecision:
+    """`guardrails` are serialized: what reads the call, in this order."""
+
     allowed: bool
     reason: str
     needs_approval: bool
+    guardrails: tuple[bytes, ...] = ()
 
 
 @dataclass(frozen=True)

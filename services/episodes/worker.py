@@ -199,7 +199,7 @@ def executor_of(
     logs = StepLogs(StepStore(engine), settlements)
     charges = Charges(ledger, logs)
     models = OrchestratorModels(orchestrator)
-    decider = Decider(orchestrator, models, charges, logs, config.prompt_tokens_max)
+    decider = Decider(orchestrator, models, charges, logs, adapters, config.prompt_tokens_max)
     to_registry = channel_to(config.tool_registry_target)
     registry = RegistryClient(to_registry)
     policies = PolicyChecks(RegistryPolicies(to_registry))

@@ -3,7 +3,6 @@ import time
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from decimal import Decimal
 from weakref import WeakValueDictionary
 
 import grpc
@@ -14,7 +13,7 @@ from podium.ledger.v1.cost_ledger_service_pb2_grpc import CostLedgerServiceStub
 from podium.registry.v1 import tool_pb2
 from podium.registry.v1 import tool_registry_service_pb2 as pb
 from podium.registry.v1.tool_registry_service_pb2_grpc import ToolRegistryServiceStub
-from podium_kit.metering import Dimension, Quantity
+from podium_kit.metering import Quantity
 from podium_kit.rpc.errors import Unavailable
 from podium_kit.rpc.identity import Identity, Scope, acting_as
 from podium_kit.rpc.status import answered
@@ -22,8 +21,8 @@ from podium_kit.tool_kinds import KINDS, kind_of
 from podium_kit.wire import duration_to_proto, quantities_to_proto, usage_to_proto
 from tool_adapters.calls.facts import Facts
 from tool_adapters.convert_tools import tool_from_proto
-from tool_adapters.corpus.errors import BudgetExhausted
-from tool_adapters.corpus.models import EmbeddingCost
+from tool_adapters.costs.models import AdapterCost
+from tool_adapters.errors import CostNotCovered
 from tool_adapters.models import ToolDefinition
 
 TOOLS_KEPT = 10_000
@@ -32,7 +31,7 @@ SUBJECT = "tool-adapters"
 # The tenant of calls that are for the platform itself.
 PLATFORM_TENANT = "platform"
 SHARED_PAGE = 500
-# Longer than it takes to find that the buyer of vectors has died.
+# Longer than it takes to find that the buyer has died.
 HELD_S = 7_200.0
 
 
@@ -127,24 +126,23 @@ class LedgerCosts:
     def __init__(self, signed_channel: grpc.aio.Channel) -> None:
         self._stub = CostLedgerServiceStub(signed_channel)
 
-    async def hold(self, cost: EmbeddingCost, tokens: int) -> None:
-        """Raises BudgetExhausted, Unavailable and its like."""
-        worst_case = [Quantity(Dimension.INPUT_FRESH, Decimal(tokens))]
+    async def hold(self, cost: AdapterCost, worst_case: Sequence[Quantity]) -> None:
+        """Raises CostNotCovered, Unavailable and its like."""
         reserve = ledger_pb.ReserveRequest(
             key=cost.key,
             subject=_subject(cost),
             sku=cost.sku,
             worst_case=quantities_to_proto(worst_case),
-            # An unknown price is an unknown cost: what indexes without one is not turned off.
+            # An unknown price is an unknown cost: what indexes without one continues.
             unknown_price=hold_pb2.UNKNOWN_PRICE_POLICY_ADMIT,
             time_to_live=duration_to_proto(HELD_S),
             dispatched=True,
         )
         [result] = await self._apply(cost.tenant, [ledger_pb.Operation(reserve=reserve)])
         if result.reserve.HasField("rejection"):
-            raise BudgetExhausted(cost.corpus, result.reserve.rejection.message)
+            raise CostNotCovered(cost.tool, result.reserve.rejection.message)
 
-    async def settle(self, tenant: str, costs: Sequence[EmbeddingCost]) -> None:
+    async def settle(self, tenant: str, costs: Sequence[AdapterCost]) -> None:
         """Posts each cost once, or releases its hold. Raises Unavailable and its like."""
         await self._apply(tenant, list(map(_settlement, costs)))
 
@@ -156,9 +154,9 @@ class LedgerCosts:
             return (await answered(self._stub.ApplyEmbeddings(request))).results
 
 
-def _settlement(cost: EmbeddingCost) -> ledger_pb.Operation:
+def _settlement(cost: AdapterCost) -> ledger_pb.Operation:
     if cost.unused:
-        release = ledger_pb.ReleaseRequest(key=cost.key, reason="no vectors were bought")
+        release = ledger_pb.ReleaseRequest(key=cost.key, reason="nothing was bought")
         return ledger_pb.Operation(release=release)
     assert cost.usage is not None
     usage = usage_to_proto(cost.usage)
@@ -170,8 +168,8 @@ def _settlement(cost: EmbeddingCost) -> ledger_pb.Operation:
     return ledger_pb.Operation(record=record)
 
 
-def _subject(cost: EmbeddingCost) -> hold_pb2.Subject:
-    return hold_pb2.Subject(tool=f"corpus {cost.corpus}", user=cost.subject)
+def _subject(cost: AdapterCost) -> hold_pb2.Subject:
+    return hold_pb2.Subject(tool=cost.tool, user=cost.subject)
 
 
 def _facts_to_proto(facts: Facts) -> tool_pb2.ToolFacts:

@@ -33,7 +33,8 @@ class ToolAdaptersSettings(ServerSettings):
     database_url: str = Field(description="SQLAlchemy URL of its own database")
     tool_registry_target: str = Field(description="gRPC target of tool-registry")
     cost_ledger_target: str = Field(
-        "", description="gRPC target of cost-ledger, which vectors of corpora are charged in"
+        "",
+        description="gRPC target of cost-ledger, which charges vectors and guardrails",
     )
     signing_key: SigningKey = Field(description="key that signs reports of measured behaviour")
     facts_interval_s: float = Field(5.0, gt=0, description="seconds between those reports")

@@ -25,6 +25,13 @@ from tool_adapters.adapter import (
     reply_json,
 )
 from tool_adapters.errors import InvalidCall
+from tool_adapters.guardrails.convert import (
+    decision_from_proto,
+    decision_to_proto,
+    guardrails_from_proto,
+)
+from tool_adapters.guardrails.models import Read
+from tool_adapters.guardrails.texts import ReadableAnswer
 from tool_adapters.models import JsonObject
 from tool_adapters.service import CallRequest
 
@@ -50,6 +57,7 @@ def call_from_proto(request: pb.InvokeRequest) -> CallRequest:
         conversation=_conversation(request) if request.HasField("conversation") else None,
         files=tuple(map(file_from_proto, request.files)),
         offered_tools=tuple(map(_offered, request.offered_tools)),
+        guardrails=guardrails_from_proto(request.guardrails),
     )
 
 
@@ -114,6 +122,7 @@ def answer_to_proto(answer: Answer) -> pb.InvokeResponse:
         latency_modelled=answer.latency_modelled,
         unsent=answer.unsent,
         finish_reason=answer.finish_reason,
+        guardrails=map(decision_to_proto, answer.guardrails),
     )
     if isinstance(answer.outcome, Output):
         response.output.CopyFrom(_output_to_proto(answer.outcome))
@@ -146,7 +155,17 @@ def answer_from_proto(response: pb.InvokeResponse) -> Answer:
         latency_modelled=response.latency_modelled,
         unsent=response.unsent,
         finish_reason=response.finish_reason,
+        guardrails=tuple(map(decision_from_proto, response.guardrails)),
     )
+
+
+def read_answer_to_proto(read: Read[ReadableAnswer]) -> pb.CheckAnswerResponse:
+    response = pb.CheckAnswerResponse(decisions=map(decision_to_proto, read.decisions))
+    if read.failure is None:
+        response.answer = read.subject.answer
+    else:
+        response.failure.CopyFrom(failure_to_proto(read.failure))
+    return response
 
 
 def stored_answer(answer: Answer) -> bytes:

@@ -1,4 +1,4 @@
-from podium_kit.rpc.errors import FailedPrecondition, InvalidArgument
+from podium_kit.rpc.errors import FailedPrecondition, InvalidArgument, ResourceExhausted
 
 
 class InvalidCall(InvalidArgument):
@@ -24,3 +24,8 @@ class McpServerUnusable(FailedPrecondition):
 
 class DiscoveryFailed(FailedPrecondition):
     pass
+
+
+class CostNotCovered(ResourceExhausted):
+    def __init__(self, tool: str, message: str) -> None:
+        super().__init__(f"{tool} is not paid for: {message}")

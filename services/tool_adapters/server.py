@@ -3,10 +3,10 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 from uuid import uuid4
 
 import grpc
-from sqlalchemy.ext.asyncio import AsyncEngine
 
 from podium.adapters.v1.corpus_service_pb2_grpc import add_CorpusServiceServicer_to_server
 from podium.adapters.v1.secret_service_pb2_grpc import add_SecretServiceServicer_to_server
@@ -32,12 +32,14 @@ from tool_adapters.clients import FactsReports, LedgerCosts, RegistryServers, Re
 from tool_adapters.code.adapter import CodeAdapter
 from tool_adapters.config import ToolAdaptersSettings
 from tool_adapters.convert import answer_from_store, stored_answer
-from tool_adapters.corpus.charging import ChargedEmbeddings, EmbeddingCosts
+from tool_adapters.corpus.charging import ChargedEmbeddings
 from tool_adapters.corpus.convert import stored_usage, usage_from_store
 from tool_adapters.corpus.service import Corpora
 from tool_adapters.corpus.servicer import CorpusServicer
 from tool_adapters.corpus.store import PostgresCorpusStore
-from tool_adapters.corpus.store_costs import PostgresBoughtVectors, PostgresPendingCosts
+from tool_adapters.corpus.store_bought import PostgresBoughtVectors
+from tool_adapters.costs.sending import PendingCosts
+from tool_adapters.costs.store import PostgresPendingCosts
 from tool_adapters.following.clients import RegistryCatalogue, RegistryPermission
 from tool_adapters.following.convert import listed_specs, server_from_row
 from tool_adapters.following.follower import Follower
@@ -47,6 +49,8 @@ from tool_adapters.following.store import PostgresFollowedServerStore
 from tool_adapters.following.watching import ListWatch
 from tool_adapters.functions.adapter import FunctionAdapter
 from tool_adapters.grpc.adapter import GrpcAdapter, GrpcMethods
+from tool_adapters.guardrails.servers import ServerGuardrails
+from tool_adapters.guardrails.service import Guardrails
 from tool_adapters.http.adapter import HttpAdapter
 from tool_adapters.http.auth import HttpAuthenticator
 from tool_adapters.http.client import HttpClient
@@ -76,6 +80,9 @@ from tool_adapters.webhooks.delivery import Deliveries
 from tool_adapters.workspaces.models import Quotas
 from tool_adapters.workspaces.service import Workspaces
 from tool_adapters.workspaces.store import PostgresWorkspaces
+
+if TYPE_CHECKING:
+    from podium_kit.models.openai_embeddings import OpenAiEmbeddings
 
 MIGRATIONS = Path(__file__).parent / "migrations"
 SWEEP_INTERVAL_S = 30.0
@@ -115,7 +122,10 @@ async def assembled(
             idle_timeout_s=settings.mcp_idle_timeout_s,
         )
         bought = PostgresBoughtVectors(engine)
-        embeddings = await _embeddings(settings, secrets, engine, stack)
+        pending = PostgresPendingCosts(engine, stored_usage, usage_from_store)
+        ledger = LedgerCosts(await _signed_channel(settings, settings.cost_ledger_target, stack))
+        embedder = await _embeddings(settings, secrets, stack)
+        embeddings = ChargedEmbeddings(embedder, pending, bought, ledger) if embedder else None
         corpora = Corpora(
             PostgresCorpusStore(engine, settings.corpora_bytes_per_tenant), embeddings
         )
@@ -158,6 +168,7 @@ async def assembled(
             gates=Gates(),
             effects=EffectLog(effects),
             facts=FactsBook(),
+            guardrails=Guardrails(ServerGuardrails(http, secrets, pending, ledger)),
         )
         followed = PostgresFollowedServerStore(engine, server_from_row)
         follower = Follower(
@@ -173,6 +184,7 @@ async def assembled(
         forget = partial(effects.forget_older_than, timedelta(days=settings.effects_kept_days))
         kept = timedelta(days=settings.workspaces_kept_days)
         tasks = [
+            BackgroundTask("adapter-costs", PendingCosts(pending, ledger).send, COSTS_INTERVAL_S),
             BackgroundTask("facts", report, settings.facts_interval_s),
             BackgroundTask("follow-leases", follower.renew, settings.mcp_follow_interval_s),
             BackgroundTask("following", follower.resume, settings.mcp_follow_interval_s),
@@ -184,8 +196,6 @@ async def assembled(
             ),
         ]
         if embeddings is not None:
-            send = EmbeddingCosts(embeddings.pending, embeddings.ledger).send
-            tasks.append(BackgroundTask("embedding-costs", send, COSTS_INTERVAL_S))
             lost = partial(bought.forget_older_than, VECTORS_KEPT)
             tasks.append(BackgroundTask("bought-vectors", lost, FORGET_INTERVAL_S))
         listable = ListableServers(servers, RegistryServers(signed))
@@ -214,8 +224,8 @@ async def _runner(settings: ToolAdaptersSettings, stack: AsyncExitStack) -> Runn
 
 
 async def _embeddings(
-    settings: ToolAdaptersSettings, secrets: SecretStore, engine: AsyncEngine, stack: AsyncExitStack
-) -> ChargedEmbeddings | None:
+    settings: ToolAdaptersSettings, secrets: SecretStore, stack: AsyncExitStack
+) -> "OpenAiEmbeddings | None":
     """Raises CallFailed, which names the secret, where the key of the endpoint is missing."""
     if settings.embeddings is None:
         return None
@@ -225,12 +235,7 @@ async def _embeddings(
 
     embeddings = OpenAiEmbeddings(settings.embeddings.base_url, settings.embeddings.model, api_key)
     stack.push_async_callback(embeddings.close)
-    return ChargedEmbeddings(
-        embeddings,
-        PostgresPendingCosts(engine, stored_usage, usage_from_store),
-        PostgresBoughtVectors(engine),
-        LedgerCosts(await _signed_channel(settings, settings.cost_ledger_target, stack)),
-    )
+    return embeddings
 
 
 async def _forwarding_registry(

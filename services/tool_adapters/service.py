@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Protocol
@@ -29,6 +29,10 @@ from tool_adapters.calls.effects import EffectLog
 from tool_adapters.calls.facts import FactsBook, Unavailability
 from tool_adapters.calls.schemas import arguments_failure
 from tool_adapters.errors import InvalidCall
+from tool_adapters.guardrails.models import Guardrail, Read, Stage
+from tool_adapters.guardrails.service import Guardrails
+from tool_adapters.guardrails.streams import shown_early
+from tool_adapters.guardrails.texts import ReadableAnswer, ReadableCall, ReadableOutcome
 from tool_adapters.models import JsonObject, SideEffect, ToolDefinition
 
 UNWELL = {FailureKind.UNAVAILABLE, FailureKind.TIMEOUT}
@@ -55,6 +59,7 @@ class CallRequest:
     conversation: ModelConversation | None = None
     files: tuple[AttachedFile, ...] = ()
     offered_tools: tuple[ModelFunction, ...] = ()
+    guardrails: tuple[Guardrail, ...] = ()
 
     def __post_init__(self) -> None:
         for field in ("key", "episode_id", "tool_name"):
@@ -76,6 +81,7 @@ class Invoker:
     gates: Gates
     effects: EffectLog
     facts: FactsBook
+    guardrails: Guardrails
 
     async def invoke(self, request: CallRequest, listener: AnswerListener | None = None) -> Answer:
         """The tool's answer or failure. Raises a DomainError for a wrong request only."""
@@ -83,14 +89,22 @@ class Invoker:
         tool = await self.tools.tool(tenant, request.tool_name, request.tool_version)
         arguments = _parsed(request.arguments_json)
         call = _call(request, tenant, {} if isinstance(arguments, ToolFailure) else arguments)
+        if listener is not None:
+            listener = shown_early(listener, request.guardrails)
         call = _asking(replace(call, cut=CutOff(listener=listener)), tool)
         failure = arguments if isinstance(arguments, ToolFailure) else None
         failure = failure or self._unserved(tool) or _unfit(tool, call)
         if failure:
             return CallProgress(call, tool).answer(failure)
         if tool.side_effect is SideEffect.EFFECTFUL:
-            return await self.effects.once(call, tool, lambda: self._answer(call, tool))
-        return await self._answer(call, tool)
+            make = partial(self._read_answer, call, tool, request.guardrails)
+            return await self.effects.once(call, tool, make)
+        return await self._read_answer(call, tool, request.guardrails)
+
+    async def check_answer(
+        self, guardrails: Sequence[Guardrail], answer: str
+    ) -> Read[ReadableAnswer]:
+        return await self.guardrails.read(guardrails, Stage.ANSWER, ReadableAnswer(answer))
 
     async def close_episode(self, episode_id: str) -> None:
         tenant = current_identity().tenant
@@ -107,6 +121,26 @@ class Invoker:
             return ToolFailure(FailureKind.UNAVAILABLE, message)
         message = f"tools of kind {tool.kind.name} have no adapter in this deployment"
         return ToolFailure(FailureKind.UNAVAILABLE, message)
+
+    async def _read_answer(
+        self, call: ToolCall, tool: ToolDefinition, guardrails: Sequence[Guardrail]
+    ) -> Answer:
+        """The answer as the guardrails let it be shown; a call that they block is not made."""
+        if not guardrails:
+            return await self._answer(call, tool)
+        names = tool.name, call.model_alias
+        sent = await self.guardrails.read(guardrails, Stage.INPUT, ReadableCall(call), *names)
+        call = sent.subject.call
+        if failure := sent.failure or _unfit(tool, call):
+            return replace(CallProgress(call, tool).answer(failure), guardrails=sent.decisions)
+        answer = await self._answer(call, tool)
+        given = ReadableOutcome(answer.outcome)
+        shown = await self.guardrails.read(guardrails, Stage.OUTPUT, given, *names)
+        return replace(
+            answer,
+            outcome=shown.failure or shown.subject.outcome,
+            guardrails=(*sent.decisions, *shown.decisions),
+        )
 
     async def _answer(self, call: ToolCall, tool: ToolDefinition) -> Answer:
         return await first_answer(call, tool, partial(self._measured, tool))

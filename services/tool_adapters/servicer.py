@@ -16,10 +16,12 @@ from tool_adapters.convert import (
     call_from_proto,
     delivered_to_proto,
     function_call_to_proto,
+    read_answer_to_proto,
 )
 from tool_adapters.convert_tools import mcp_from_proto
 from tool_adapters.corpus.passages import pdf_tokens
 from tool_adapters.following.servicer import FollowingRpcs
+from tool_adapters.guardrails.convert import guardrails_from_proto
 from tool_adapters.mcp.convert import discovery_to_proto
 from tool_adapters.mcp.servers import ListableServers
 from tool_adapters.service import Invoker
@@ -57,6 +59,12 @@ class ToolAdapterServicer(rpc.ToolAdapterServiceServicer):
             yield pb.InvokeStreamingResponse(response=answer_to_proto(await making))
         finally:
             making.cancel()
+
+    async def CheckAnswer(
+        self, request: pb.CheckAnswerRequest, context: Context
+    ) -> pb.CheckAnswerResponse:
+        guardrails = guardrails_from_proto(request.guardrails)
+        return read_answer_to_proto(await self._invoker.check_answer(guardrails, request.answer))
 
     async def CloseEpisode(
         self, request: pb.CloseEpisodeRequest, context: Context

@@ -146,6 +146,16 @@ class Preferences:
 
 
 @dataclass(frozen=True)
+class Guardrail:
+    """Reads calls of the selected tools, all where nothing is selected, and answers."""
+
+    tools: Selector
+    reads_calls: bool
+    reads_answers: bool
+    wire: bytes
+
+
+@dataclass(frozen=True)
 class PolicySpec:
     """The author's spec of a policy, with a preset's weights filled in."""
 
@@ -168,6 +178,7 @@ class PolicySpec:
     """Most calls in one turn; 0 sets no limit."""
     explore: float
     """Share of the episodes without a temperature that is sampled at temperature 1."""
+    guardrails: tuple[Guardrail, ...]
     wire: bytes
     # What binds as well, whatever this policy says.
     floors: "tuple[Floor, ...]" = ()

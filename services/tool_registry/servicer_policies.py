@@ -24,6 +24,7 @@ from tool_registry.policies.convert import (
     new_policy_from_proto,
     policy_to_proto,
 )
+from tool_registry.policies.convert_guardrails import guardrails_to_proto
 from tool_registry.policies.presets import PRESETS
 from tool_registry.policies.store_learning import LearningStore
 from tool_registry.tools.listing import DEFAULT_PAGE, MAXIMUM_PAGE, take_page
@@ -154,7 +155,15 @@ class PolicyServicer(PolicyServiceServicer):
         ]
         policy, decisions = await self._resolution.check(request.policy, calls)
         return pb.CheckCallsResponse(
-            decisions=[pb.CallDecision(**vars(decision)) for decision in decisions],
+            decisions=[
+                pb.CallDecision(
+                    allowed=each.allowed,
+                    reason=each.reason,
+                    needs_approval=each.needs_approval,
+                    guardrails=guardrails_to_proto(each.guardrails),
+                )
+                for each in decisions
+            ],
             policy_name=policy.spec.name,
             policy_version=policy.version,
         )

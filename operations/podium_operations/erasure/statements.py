@@ -111,8 +111,8 @@ ADAPTERS = {
         DELETE FROM effects WHERE tenant = :tenant AND (CAST(:subject AS text) IS NULL
             OR split_part(key, '/', 1) = ANY(CAST(:episode_ids AS text[])))
     """,
-    "embedding_costs": """
-        DELETE FROM embedding_costs WHERE tenant = :tenant
+    "adapter_costs": """
+        DELETE FROM adapter_costs WHERE tenant = :tenant
         AND (CAST(:subject AS text) IS NULL OR subject = :subject)
     """,
     "workspaces": """

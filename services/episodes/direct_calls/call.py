@@ -1,12 +1,13 @@
 import json
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
 from episodes.keys import StepKind, effect_key
 from episodes.spending.worst_case import timeout_s
 from podium.episodes.v1 import direct_call_service_pb2 as pb
-from podium.registry.v1 import toolset_pb2
+from podium.registry.v1 import policy_pb2, toolset_pb2
 from podium_kit.attachments import Attachment
 from podium_kit.money import Money
 from podium_kit.tool_kinds import kind_of
@@ -56,6 +57,15 @@ class DirectCall:
             toolset_pb2.Toolset.FromString(stored.toolset),
         )
 
+    def with_guardrails(self, guardrails: Sequence[bytes]) -> "DirectCall":
+        """Returns the call whose input and output are read by these, serialized."""
+        toolset = toolset_pb2.Toolset()
+        toolset.CopyFrom(self.toolset)
+        del toolset.guardrails[:]
+        toolset.guardrails.extend(map(policy_pb2.Guardrail.FromString, guardrails))
+        serialized = toolset.SerializeToString(deterministic=True)
+        return replace(self, stored=replace(self.stored, toolset=serialized), toolset=toolset)
+
     @property
     def tool(self) -> toolset_pb2.ResolvedTool:
         return self.toolset.tools[0]
@@ -83,6 +93,10 @@ class DirectCall:
             return self.tool.model_aliases[0]
         agree = bool(named) and named[0] == named[-1] and isinstance(named[0], str)
         return named[0] if agree else ""
+
+    @property
+    def guardrails(self) -> Sequence[policy_pb2.Guardrail]:
+        return self.toolset.guardrails
 
     @property
     def output_tokens(self) -> int:

@@ -219,6 +219,7 @@ class DirectCallMaker:
         granted = output_tokens(quantities_from_proto(hold.worst_case))
         files = await self.attachments.load(call.stored.tenant, call.stored.id, call.attachments)
         asked = _invoke(call, granted)
+        asked.guardrails.extend(call.guardrails)
         asked.files.extend(map(file_to_proto, files))
         with telemetry.tool_call(call.tool.name) as span:
             answer = await self._invoked(call, asked)
@@ -228,7 +229,10 @@ class DirectCallMaker:
     async def _invoked(
         self, call: DirectCall, asked: adapters_pb.InvokeRequest
     ) -> adapters_pb.InvokeResponse:
-        timeout_s, news = answer_timeout_s(call.tool), self.followed.get(call.stored.id)
+        timeout_s, news = (
+            answer_timeout_s(call.tool, call.guardrails),
+            self.followed.get(call.stored.id),
+        )
         if news is None or not asked.HasField("conversation"):
             return await self.adapters.invoke(asked, timeout_s)
         if news.left.is_set():
@@ -378,4 +382,5 @@ class QueuedCalls:
 
 
 def _longest_s(stored: StoredCall) -> float:
-    return DirectCall.of(stored).timeout_s + MARGIN_S
+    call = DirectCall.of(stored)
+    return answer_timeout_s(call.tool, call.guardrails) + MARGIN_S

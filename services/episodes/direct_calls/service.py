@@ -172,7 +172,8 @@ class DirectCalls:
         )
         call = DirectCall.of(new)
         _require_model(call)
-        await self._require_allowed(call)
+        call = call.with_guardrails(await self._require_allowed(call))
+        new = call.stored
         require_read_by(call.tool, call.alias, files.attachments)
         if files.attachments:
             await self.store.require_room(identity.tenant, files)
@@ -193,13 +194,15 @@ class DirectCalls:
                 raise
             raise ToolDenied(spec.tool_name, error.message) from error
 
-    async def _require_allowed(self, call: DirectCall) -> None:
+    async def _require_allowed(self, call: DirectCall) -> Sequence[bytes]:
+        """Returns what reads the call, serialized."""
         question = (call.tool.name, call.tool.version, call.alias)
         [decision] = await self.policies.check(call.spec.policy, [question])
         if not decision.allowed:
             raise ToolDenied(call.tool.name, decision.reason)
         if call.tool.needs_approval or decision.needs_approval:
             raise ApprovalRequired(call.tool.name)
+        return decision.guardrails
 
 
 def _readable(stored: StoredCall) -> StoredCall:

@@ -106,6 +106,7 @@ def _action_decided(call: trajectory_pb2.ModelCall, step: Step) -> pb.ActionDeci
         model_version=response.model_version,
         left_out=response.left_out,
         preference_line=response.preference_line,
+        guardrails=call.guardrails,
     )
     if step.cost is not None:
         decided.cost.CopyFrom(money_to_proto(step.cost))
@@ -114,7 +115,10 @@ def _action_decided(call: trajectory_pb2.ModelCall, step: Step) -> pb.ActionDeci
 
 def _tool_returned(invocation: trajectory_pb2.ToolInvocation, step: Step) -> pb.ToolReturned:
     returned = pb.ToolReturned(
-        observation=invocation.observation, latency=invocation.latency, usage=invocation.usage
+        observation=invocation.observation,
+        latency=invocation.latency,
+        usage=invocation.usage,
+        guardrails=invocation.guardrails,
     )
     if invocation.HasField("child"):
         returned.child.CopyFrom(invocation.child)

@@ -2,13 +2,13 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from episodes.attachments.reading import attachments_of, measured, read_by, task_for
 from episodes.attachments.store import AttachmentStore
-from episodes.clients import Adapters
+from episodes.clients import Adapters, Guardrails, guardrails_timeout_s
 from episodes.errors import TRANSIENT, faults_of
 from episodes.execution.children import ChildAnswers
 from episodes.execution.composites import is_composite, reject_cut_text
@@ -27,7 +27,7 @@ from podium.common.v1 import usage_pb2
 from podium.episodes.v1 import trajectory_pb2
 from podium.ledger.v1 import hold_pb2
 from podium.orchestrator.v1 import orchestrator_service_pb2 as pb
-from podium.registry.v1 import tool_pb2, toolset_pb2
+from podium.registry.v1 import guardrail_pb2, policy_pb2, tool_pb2, toolset_pb2
 from podium_kit import telemetry
 from podium_kit.attachments import AttachedFile, Attachment
 from podium_kit.failures import FailureKind, ToolFailure
@@ -149,6 +149,7 @@ class ToolCallInvoker:
             await self._find(record, episode, call.tool)
         else:
             request = _invoke_request(episode, steps, turn, call.tool, record)
+            request.guardrails.extend(_guardrails(episode, call))
             sent = read_by(episode.spec, call.tool, call.model_alias)
             request.files.extend(map(file_to_proto, await self._files(episode, sent)))
             request.fallback_models.extend(
@@ -203,6 +204,19 @@ def _with_hold(call: EpisodeToolCall, reply: Reply) -> EpisodeToolCall:
     return replace(call, failure=rejected(reply))
 
 
+def _guardrails(episode: RunningEpisode, call: EpisodeToolCall) -> Iterator[policy_pb2.Guardrail]:
+    """Returns what reads a call; what reads answers reads a result that is one."""
+    yield from map(policy_pb2.Guardrail.FromString, call.guardrails)
+    if call.tool is None or not call.tool.gives_answer:
+        return
+    for each in episode.toolset.guardrails:
+        if each.stages and guardrail_pb2.GUARDRAIL_STAGE_OUTPUT not in each.stages:
+            of_result = policy_pb2.Guardrail()
+            of_result.CopyFrom(each)
+            of_result.stages[:] = [guardrail_pb2.GUARDRAIL_STAGE_OUTPUT]
+            yield of_result
+
+
 def _invoke_request(
     episode: RunningEpisode,
     steps: StepLog,
@@ -242,7 +256,7 @@ async def ask_adapters(
     platform that is away: the call waits.
     """
     try:
-        response = await adapters.invoke(request, answer_timeout_s(tool))
+        response = await adapters.invoke(request, answer_timeout_s(tool, request.guardrails))
     except DomainError as error:
         failure = failure_of(error, record.key)
         record.observation.failure.CopyFrom(failure_to_proto(failure))
@@ -269,8 +283,9 @@ def failure_of(error: DomainError, key: str) -> ToolFailure:
     raise error
 
 
-def answer_timeout_s(tool: toolset_pb2.ResolvedTool) -> float:
-    return timeout_s(tool) + TIMEOUT_MARGIN_S
+def answer_timeout_s(tool: toolset_pb2.ResolvedTool, guardrails: Guardrails) -> float:
+    """Guardrails read what is sent and what is given."""
+    return timeout_s(tool) + TIMEOUT_MARGIN_S + 2 * guardrails_timeout_s(guardrails)
 
 
 def rejected(rejection: hold_pb2.Rejection) -> ToolFailure:
@@ -287,6 +302,7 @@ def note_answer(
         if response.finish_reason in CUT_WORDS:
             record.cut_reason = response.finish_reason
             record.observation.content += f"\n\n({CUT_WORDS[response.finish_reason]})"
+    record.guardrails.extend(response.guardrails)
     record.unsent = response.unsent
     if not response.unsent:
         record.usage.CopyFrom(response.usage)

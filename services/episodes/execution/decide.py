@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from episodes.clients import OrchestratorClient, OrchestratorModels
+from episodes.clients import Adapters, OrchestratorClient, OrchestratorModels
 from episodes.errors import TRANSIENT
 from episodes.execution.outcomes import Finished
 from episodes.execution.token_limit import remaining_for_turn
@@ -25,6 +25,7 @@ from podium.episodes.v1 import episode_pb2, trajectory_pb2
 from podium.ledger.v1 import cost_ledger_service_pb2 as ledger_pb
 from podium.ledger.v1 import hold_pb2
 from podium.orchestrator.v1 import orchestrator_service_pb2 as pb
+from podium.registry.v1 import guardrail_pb2
 from podium_kit.failures import FailureKind
 from podium_kit.rpc.errors import DomainError
 from podium_kit.wire import duration_to_proto, money_to_proto, optional_money_from_proto
@@ -43,6 +44,7 @@ class Decider:
     models: OrchestratorModels
     charges: Charges
     logs: StepLogs
+    adapters: Adapters
     prompt_tokens_max: int
 
     async def decide(
@@ -75,8 +77,25 @@ class Decider:
         call = trajectory_pb2.ModelCall(
             key=request.key, response=response, granted_output_tokens=reply.output_tokens
         )
+        await self._read_answer(episode, call)
         await self.logs.append(log, [(turn, StepKind.MODEL, 0, call)])
         return None
+
+    async def _read_answer(self, episode: RunningEpisode, call: trajectory_pb2.ModelCall) -> None:
+        """Has a final answer read by the policy's guardrails: the record has what they let pass."""
+        response, guardrails = call.response, episode.toolset.guardrails
+        if not guardrails or response.action.WhichOneof("decision") != "final_answer":
+            return
+        answer = response.action.final_answer
+        read = await self.adapters.check_answer(episode.id, guardrails, answer)
+        call.guardrails.extend(read.decisions)
+        if read.answer == answer:
+            return
+        response.action.final_answer = read.answer
+        # They repeat the answer.
+        response.action.thought = response.completion_text = ""
+        del response.completion_token_ids[:]
+        del response.completion_logprobs[:]
 
     def _held(
         self, model: pb.Model, request: pb.NextActionRequest, turn: int
@@ -187,6 +206,15 @@ def past_turn(log: StepLog, turn: int) -> pb.PastTurn:
         action=response.action,
         observations=observations(log, turn),
     )
+
+
+def ending_after_block(log: StepLog, turn: int) -> Finished | None:
+    """Returns the end of an episode whose answer a guardrail blocked."""
+    for decision in log.model_calls[turn].guardrails:
+        if decision.verdict == guardrail_pb2.GUARDRAIL_VERDICT_BLOCKED:
+            message = f"the guardrail {decision.guardrail} blocked the answer: {decision.reason}"
+            return Finished(StopReason.FAILED, message, failure=FailureKind.BLOCKED.value)
+    return None
 
 
 CUT_REPLIES_MAX = 3

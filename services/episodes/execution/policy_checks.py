@@ -71,4 +71,11 @@ def _decided(
         if decisions[question].allowed and not decisions[question].needs_approval
     ]
     fallbacks = frozenset(alias for _, _, alias in allowed)
-    return replace(call, decision=decisions[first], fallbacks=fallbacks)
+    # Whichever model answers.
+    guardrails = [one for each in (first, *allowed) for one in decisions[each].guardrails]
+    return replace(
+        call,
+        decision=decisions[first],
+        fallbacks=fallbacks,
+        guardrails=tuple(dict.fromkeys(guardrails)),
+    )

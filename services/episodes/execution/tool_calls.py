@@ -38,7 +38,8 @@ class EpisodeToolCall:
     """A call of one turn; its fields are filled in this order.
 
     A call is `done` that is in the step log or whose child runs. `fallbacks` are the models that
-    the policy lets answer in place of the one asked for. A `failure` is why the call is not made.
+    the policy lets answer in place of the one asked for, and `guardrails` what reads the call,
+    serialized. A `failure` is why the call is not made.
     """
 
     # The model's decision, and the one tool and model that every later step uses.
@@ -51,6 +52,7 @@ class EpisodeToolCall:
     # The policy's decision, and a person's.
     decision: PolicyDecision | None = None
     fallbacks: frozenset[str] = frozenset()
+    guardrails: tuple[bytes, ...] = ()
     approval: trajectory_pb2.ApprovalDecision | None = None
     # The results of an episode and of the caller, which cost this episode nothing.
     ended: EpisodeResult | None = None

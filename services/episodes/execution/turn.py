@@ -12,7 +12,7 @@ from episodes.approvals.convert import approval_timeout_s
 from episodes.execution.call_tools import ToolCallInvoker
 from episodes.execution.children import child_call
 from episodes.execution.composites import with_approval_denied, written_calls
-from episodes.execution.decide import Decider, ending_after_cuts
+from episodes.execution.decide import Decider, ending_after_block, ending_after_cuts
 from episodes.execution.finish import ending_after_cut_off
 from episodes.execution.local_tools import ClientCalls, wrong_arguments
 from episodes.execution.outcomes import (
@@ -115,7 +115,7 @@ class TurnRunner:
             return ending
         action = log.model_calls[turn.turn].response.action
         if action.WhichOneof("decision") == "final_answer":
-            return Finished(StopReason.ANSWERED)
+            return ending_after_block(log, turn.turn) or Finished(StopReason.ANSWERED)
         calls = await self._authorized(episode, log, turn, action.tool_calls.calls)
         answered = await self.replays.answer(episode, log, turn.turn, calls)
         if isinstance(answered, Finished):

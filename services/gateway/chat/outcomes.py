@@ -23,6 +23,7 @@ ERROR_OF_FAILURE: dict[FailureKind, type[errors.DomainError]] = {
     FailureKind.INVALID_ARGUMENTS: errors.InvalidArgument,
     FailureKind.OUTPUT_TOO_LARGE: errors.InvalidArgument,
     FailureKind.CONTEXT_TOO_LONG: errors.InvalidArgument,
+    FailureKind.BLOCKED: errors.InvalidArgument,
     FailureKind.LIMIT_EXCEEDED: errors.FailedPrecondition,
     FailureKind.NOT_FOUND: errors.NotFound,
     FailureKind.PERMISSION_DENIED: errors.PermissionDenied,
@@ -33,8 +34,11 @@ ERROR_OF_FAILURE: dict[FailureKind, type[errors.DomainError]] = {
     FailureKind.TIMEOUT: errors.DeadlineExceeded,
 }
 
-# Clients shorten their messages when they read this.
-REASON_OF_FAILURE = {FailureKind.CONTEXT_TOO_LONG: "CONTEXT_LENGTH_EXCEEDED"}
+# Clients know these codes: they shorten their messages, or do not send them again.
+REASON_OF_FAILURE = {
+    FailureKind.CONTEXT_TOO_LONG: "CONTEXT_LENGTH_EXCEEDED",
+    FailureKind.BLOCKED: "CONTENT_FILTER",
+}
 
 
 def finish_reason(outcome: Outcome) -> FinishReason:

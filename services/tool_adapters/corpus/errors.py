@@ -22,10 +22,5 @@ class InvalidSearch(InvalidArgument):
     pass
 
 
-class BudgetExhausted(ResourceExhausted):
-    def __init__(self, corpus: str, message: str) -> None:
-        super().__init__(f"the vectors of corpus {corpus!r} are not paid for: {message}")
-
-
 class CorpusFull(ResourceExhausted):
     pass

@@ -4,7 +4,6 @@ import re
 from dataclasses import dataclass
 from enum import StrEnum
 
-from podium_kit.metering import Usage
 from podium_kit.rpc.errors import InvalidArgument
 from tool_adapters.corpus.errors import InvalidCorpusName, InvalidDocument
 
@@ -139,21 +138,3 @@ class DocumentSummary:
     uri: str
     media_type: str
     passage_count: int
-
-
-@dataclass(frozen=True)
-class EmbeddingCost:
-    """The usage of the vectors of one request about a corpus; None while it is unknown.
-
-    `held` says that money is held for them under the key, unless the ledger rejected that or
-    never heard of it; `unused` that nothing was bought.
-    """
-
-    key: str
-    tenant: str
-    subject: str
-    corpus: str
-    sku: str
-    usage: Usage | None = None
-    held: bool = True
-    unused: bool = False

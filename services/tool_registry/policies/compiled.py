@@ -11,7 +11,14 @@ The floors are asked first, each in the same order.
 from dataclasses import dataclass
 
 from podium_kit.money import Money
-from tool_registry.models import ModelChoice, PolicySpec, Selector, ToolSpec, UnknownPriceRule
+from tool_registry.models import (
+    Guardrail,
+    ModelChoice,
+    PolicySpec,
+    Selector,
+    ToolSpec,
+    UnknownPriceRule,
+)
 from tool_registry.policies.floors import disabling
 
 
@@ -55,6 +62,26 @@ def approval_rule(policy: PolicySpec, spec: ToolSpec, choice: ModelChoice) -> st
         if matched := match(floor.policy.spec.approval, spec, choice):
             return f"{matched} ({floor.origin})"
     return match(policy.approval, spec, choice)
+
+
+def call_guardrails(
+    policy: PolicySpec, spec: ToolSpec, choice: ModelChoice
+) -> tuple[Guardrail, ...]:
+    """What reads a call, the floors' first."""
+    return tuple(
+        each
+        for each in _guardrails(policy)
+        if each.reads_calls and (each.tools.empty or match(each.tools, spec, choice))
+    )
+
+
+def answer_guardrails(policy: PolicySpec) -> tuple[Guardrail, ...]:
+    return tuple(each for each in _guardrails(policy) if each.reads_answers)
+
+
+def _guardrails(policy: PolicySpec) -> tuple[Guardrail, ...]:
+    below = [each for floor in policy.floors for each in floor.policy.spec.guardrails]
+    return tuple(dict.fromkeys((*below, *policy.guardrails)))
 
 
 def match(selector: Selector, spec: ToolSpec, choice: ModelChoice) -> str:

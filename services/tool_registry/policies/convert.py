@@ -18,6 +18,7 @@ from tool_registry.models import (
     Selector,
     UnknownPriceRule,
 )
+from tool_registry.policies.convert_guardrails import check_guardrails, guardrail_from_proto
 from tool_registry.policies.floors import FLOOR, PLATFORM_FLOOR
 from tool_registry.policies.presets import (
     DEFAULT_POLICY,
@@ -75,6 +76,9 @@ def policy_from_proto(spec: policy_pb2.PolicySpec) -> PolicySpec:
         no_presets=spec.no_presets,
         parallel_calls=spec.parallel_calls,
         explore=spec.learning.explore,
+        guardrails=tuple(
+            guardrail_from_proto(each, _selector(each.tools)) for each in spec.guardrails
+        ),
         wire=spec.SerializeToString(deterministic=True),
     )
 
@@ -189,6 +193,7 @@ def _check(spec: policy_pb2.PolicySpec) -> None:
     if spec.learning.explore and not spec.training_consent:
         raise InvalidPolicy("learning.explore is set without training_consent; set it to true")
     _check_replay_budget(spec)
+    check_guardrails(spec.guardrails)
     _check_ceilings(spec)
 
 

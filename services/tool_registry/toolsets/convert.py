@@ -20,7 +20,9 @@ from tool_registry.models import (
     ToolAccess,
     Toolset,
 )
+from tool_registry.policies.compiled import answer_guardrails
 from tool_registry.policies.convert import preferences_to_proto, unknown_price_to_proto
+from tool_registry.policies.convert_guardrails import guardrails_to_proto
 from tool_registry.toolsets.prices import max_output_tokens
 from tool_registry.toolsets.resolution import Fitting
 
@@ -67,6 +69,7 @@ class ToolsetWriter:
             parallel_calls=policy.parallel_calls,
             explore=policy.explore if policy.training_consent else 0.0,
             model=toolset.policy.model,
+            guardrails=guardrails_to_proto(answer_guardrails(policy)),
         )
         if toolset.finder:
             message.tools.append(FIND_TOOLS_DEFINITION)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from podium_kit.money import Money
 from tool_registry.models import (
     Facts,
+    Guardrail,
     ModelChoice,
     PolicySpec,
     Price,
@@ -18,7 +19,13 @@ from tool_registry.models import (
     ToolSpec,
     ToolVersion,
 )
-from tool_registry.policies.compiled import Circumstances, admission, needs_approval, rejection
+from tool_registry.policies.compiled import (
+    Circumstances,
+    admission,
+    call_guardrails,
+    needs_approval,
+    rejection,
+)
 from tool_registry.tools.catalogue import Tools
 from tool_registry.toolsets.estimates import estimates_of
 from tool_registry.toolsets.prices import worst_case_of
@@ -207,6 +214,7 @@ class CallDecision:
     allowed: bool
     reason: str
     needs_approval: bool
+    guardrails: tuple[Guardrail, ...] = ()
 
 
 def decide_call(
@@ -224,7 +232,8 @@ def decide_call(
     if reason := rejects(policy, tool.spec, choice, known):
         return CallDecision(False, reason, False)
     approval = _waits(policy, tool.spec, choice, known)
-    return CallDecision(True, admission(policy, tool.spec, choice), approval)
+    guardrails = call_guardrails(policy, tool.spec, choice)
+    return CallDecision(True, admission(policy, tool.spec, choice), approval, guardrails)
 
 
 def _choice(spec: ToolSpec, alias: str) -> ModelChoice | None:

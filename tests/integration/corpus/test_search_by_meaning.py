@@ -7,15 +7,18 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from builders.corpus_documents import make_document
 from callers import make_identity
 from integration.corpus.embeddings_server import EmbeddingsServer, running_embeddings
+from podium_kit.metering import Quantity
 from podium_kit.models.embeddings import EmbeddingsUnavailable
 from podium_kit.models.openai_embeddings import OpenAiEmbeddings
 from podium_kit.rpc.identity import acting_as
 from tool_adapters.corpus.charging import ChargedEmbeddings
 from tool_adapters.corpus.convert import stored_usage, usage_from_store
-from tool_adapters.corpus.models import Document, EmbeddingCost
+from tool_adapters.corpus.models import Document
 from tool_adapters.corpus.service import Corpora
 from tool_adapters.corpus.store import PostgresCorpusStore
-from tool_adapters.corpus.store_costs import PostgresBoughtVectors, PostgresPendingCosts
+from tool_adapters.corpus.store_bought import PostgresBoughtVectors
+from tool_adapters.costs.models import AdapterCost
+from tool_adapters.costs.store import PostgresPendingCosts
 
 DOCUMENTS = [
     make_document("Everyone has 27 days of holiday.", id="leave"),
@@ -25,10 +28,10 @@ DOCUMENTS = [
 
 
 class Unlimited:
-    async def hold(self, cost: EmbeddingCost, tokens: int) -> None:
-        assert tokens > 0
+    async def hold(self, cost: AdapterCost, worst_case: Sequence[Quantity]) -> None:
+        assert all(each.amount > 0 for each in worst_case)
 
-    async def settle(self, tenant: str, costs: Sequence[EmbeddingCost]) -> None:
+    async def settle(self, tenant: str, costs: Sequence[AdapterCost]) -> None:
         raise AssertionError("nothing is sent in these tests")
 
 

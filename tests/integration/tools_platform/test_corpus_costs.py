@@ -28,13 +28,13 @@ from tool_adapters.config import EmbeddingsSettings
 SKU = "embeddings/tiny"
 OWE = text(
     """
-    INSERT INTO embedding_costs (key, tenant, subject, corpus, sku, usage, create_time)
-    SELECT 'embeddings/' || gen_random_uuid(), :tenant, 'eve', 'x', :sku, '\\x1001'::bytea,
+    INSERT INTO adapter_costs (key, tenant, subject, tool, sku, usage, create_time)
+    SELECT 'embeddings/' || gen_random_uuid(), :tenant, 'eve', 'corpus x', :sku, '\\x1001'::bytea,
            now() - interval '1 minute'
     FROM generate_series(1, :count)
     """
 )
-LEFT = text("SELECT rejection FROM embedding_costs WHERE tenant = 'poison'")
+LEFT = text("SELECT rejection FROM adapter_costs WHERE tenant = 'poison'")
 COSTS = (hold_pb2.ENTRY_KIND_CAPTURE, hold_pb2.ENTRY_KIND_RECORD)
 USED = {"prompt_tokens": 9, "total_tokens": 9}
 
@@ -204,7 +204,7 @@ async def test_the_adapters_key_records_costs_of_vectors_and_of_nothing_else(
             with pytest.raises(grpc.aio.AioRpcError, match="does not begin with embeddings/"):
                 await thief.ledger.ApplyEmbeddings(request)
     reverse = ledger_pb.Operation(reverse=ledger_pb.ReverseRequest(key="embeddings/r", sequence=1))
-    with pytest.raises(grpc.aio.AioRpcError, match="reverse is not for vectors"):
+    with pytest.raises(grpc.aio.AioRpcError, match="reverse is not for the adapters"):
         request = ledger_pb.ApplyEmbeddingsRequest(operations=[reverse])
         await thief.ledger.ApplyEmbeddings(request)
     with pytest.raises(grpc.aio.AioRpcError) as caught:

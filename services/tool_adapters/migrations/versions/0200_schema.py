@@ -6,7 +6,7 @@ down_revision = None
 # In the order of their references.
 SCRIPTS = (
     "corpora.sql",
-    "embedding_costs.sql",
+    "adapter_costs.sql",
     "effects.sql",
     "following.sql",
     "learnt_parameters.sql",

@@ -29,10 +29,12 @@ from podium.common.v1 import bounds_pb2 as podium_dot_common_dot_v1_dot_bounds__
 from podium.common.v1 import failure_pb2 as podium_dot_common_dot_v1_dot_failure__pb2
 from podium.common.v1 import usage_pb2 as podium_dot_common_dot_v1_dot_usage__pb2
 from podium.orchestrator.v1 import orchestrator_service_pb2 as podium_dot_orchestrator_dot_v1_dot_orchestrator__service__pb2
+from podium.registry.v1 import guardrail_pb2 as podium_dot_registry_dot_v1_dot_guardrail__pb2
+from podium.registry.v1 import policy_pb2 as podium_dot_registry_dot_v1_dot_policy__pb2
 from podium.registry.v1 import tool_pb2 as podium_dot_registry_dot_v1_dot_tool__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n-podium/adapters/v1/tool_adapter_service.proto\x12\x12podium.adapters.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1dpodium/common/v1/access.proto\x1a!podium/common/v1/attachment.proto\x1a\x1dpodium/common/v1/bounds.proto\x1a\x1epodium/common/v1/failure.proto\x1a\x1cpodium/common/v1/usage.proto\x1a\x31podium/orchestrator/v1/orchestrator_service.proto\x1a\x1dpodium/registry/v1/tool.proto\"\xff\x02\n\rInvokeRequest\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\x12\n\nepisode_id\x18\x02 \x01(\t\x12\x11\n\ttool_name\x18\x03 \x01(\t\x12\x14\n\x0ctool_version\x18\x04 \x01(\x05\x12\x16\n\x0e\x61rguments_json\x18\x05 \x01(\t\x12\x0c\n\x04task\x18\x06 \x01(\t\x12\x0f\n\x07\x63ontext\x18\x07 \x01(\t\x12\x19\n\x11max_output_tokens\x18\x08 \x01(\x05\x12\x17\n\x0f\x66\x61llback_models\x18\t \x03(\t\x12\x36\n\x0c\x63onversation\x18\n \x01(\x0b\x32 .podium.adapters.v1.Conversation\x12-\n\x05\x66iles\x18\x0b \x03(\x0b\x32\x1e.podium.common.v1.AttachedFile\x12\x13\n\x0bmodel_alias\x18\x0c \x01(\t\x12=\n\roffered_tools\x18\r \x03(\x0b\x32&.podium.orchestrator.v1.ToolDefinition\".\n\x11MeasurePdfRequest\x12\x19\n\x04\x64\x61ta\x18\x01 \x01(\x0c\x42\x0b\xfa\xbb\x18\x07\x08\x01(\x80\x80\x80\n\"$\n\x12MeasurePdfResponse\x12\x0e\n\x06tokens\x18\x01 \x01(\x03\"\xe5\x01\n\x0c\x43onversation\x12=\n\x08messages\x18\x01 \x03(\x0b\x32+.podium.orchestrator.v1.ConversationMessage\x12\x18\n\x0btemperature\x18\x02 \x01(\x01H\x00\x88\x01\x01\x12\x12\n\x05top_p\x18\x03 \x01(\x01H\x01\x88\x01\x01\x12\x11\n\x04seed\x18\x04 \x01(\x03H\x02\x88\x01\x01\x12\x32\n\x07options\x18\x05 \x01(\x0b\x32!.podium.adapters.v1.AnswerOptionsB\x0e\n\x0c_temperatureB\x08\n\x06_top_pB\x07\n\x05_seed\"\xb4\x02\n\rAnswerOptions\x12:\n\tfunctions\x18\x01 \x03(\x0b\x32\x1e.podium.registry.v1.ClientToolB\x07\xfa\xbb\x18\x03@\x80\x01\x12;\n\x0f\x66unction_choice\x18\x02 \x01(\x0e\x32\".podium.adapters.v1.FunctionChoice\x12\x15\n\rfunction_name\x18\x03 \x01(\t\x12\x13\n\x0bsingle_call\x18\x04 \x01(\x08\x12$\n\x12\x61nswer_json_schema\x18\x05 \x01(\tB\x08\xfa\xbb\x18\x04(\x80\x80\x04\x12\x14\n\x04stop\x18\x06 \x03(\tB\x06\xfa\xbb\x18\x02@@\x12\x31\n\x0ctop_logprobs\x18\x07 \x01(\x05\x42\x16\xfa\xbb\x18\x12\x11\x00\x00\x00\x00\x00\x00\x00\x00\x19\x00\x00\x00\x00\x00\x00\x34@H\x00\x88\x01\x01\x42\x0f\n\r_top_logprobs\"<\n\nOutputFile\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x12\n\nmedia_type\x18\x02 \x01(\t\x12\x0c\n\x04\x64\x61ta\x18\x03 \x01(\x0c\"b\n\nToolOutput\x12\x0f\n\x07\x63ontent\x18\x01 \x01(\t\x12\x14\n\x0c\x63ontent_json\x18\x02 \x01(\t\x12-\n\x05\x66iles\x18\x03 \x03(\x0b\x32\x1e.podium.adapters.v1.OutputFile\"\xb7\x03\n\x0eInvokeResponse\x12\x30\n\x06output\x18\x01 \x01(\x0b\x32\x1e.podium.adapters.v1.ToolOutputH\x00\x12,\n\x07\x66\x61ilure\x18\x02 \x01(\x0b\x32\x19.podium.common.v1.FailureH\x00\x12&\n\x05usage\x18\x03 \x01(\x0b\x32\x17.podium.common.v1.Usage\x12\x0b\n\x03sku\x18\x04 \x01(\t\x12*\n\x07latency\x18\x05 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x10\n\x08\x61ttempts\x18\x06 \x01(\x05\x12\x13\n\x0bmodel_alias\x18\x07 \x01(\t\x12\x1c\n\x10\x63hild_episode_id\x18\x08 \x01(\tB\x02\x18\x01\x12\x18\n\x10latency_modelled\x18\t \x01(\x08\x12\x0e\n\x06unsent\x18\n \x01(\x08\x12\x15\n\rfinish_reason\x18\x0b \x01(\t\x12<\n\x0e\x66unction_calls\x18\x0c \x03(\x0b\x32$.podium.orchestrator.v1.FunctionCall\x12\x15\n\rlogprobs_json\x18\r \x01(\tB\t\n\x07outcome\"Q\n\x16InvokeStreamingRequest\x12\x37\n\x04\x63\x61ll\x18\x01 \x01(\x0b\x32!.podium.adapters.v1.InvokeRequestB\x06\xfa\xbb\x18\x02\x08\x01\"\xbb\x01\n\x17InvokeStreamingResponse\x12/\n\x04sent\x18\x01 \x01(\x0b\x32\x1f.podium.adapters.v1.SentRequestH\x00\x12.\n\x04part\x18\x02 \x01(\x0b\x32\x1e.podium.adapters.v1.AnswerPartH\x00\x12\x36\n\x08response\x18\x03 \x01(\x0b\x32\".podium.adapters.v1.InvokeResponseH\x00\x42\x07\n\x05\x65vent\"D\n\x0bSentRequest\x12&\n\x05usage\x18\x01 \x01(\x0b\x32\x17.podium.common.v1.Usage\x12\r\n\x05timed\x18\x02 \x01(\x08\"X\n\nAnswerPart\x12\x0c\n\x04text\x18\x01 \x01(\t\x12<\n\x0e\x66unction_calls\x18\x02 \x03(\x0b\x32$.podium.adapters.v1.FunctionCallPart\"U\n\x10\x46unctionCallPart\x12\r\n\x05index\x18\x01 \x01(\x05\x12\x32\n\x04\x63\x61ll\x18\x02 \x01(\x0b\x32$.podium.orchestrator.v1.FunctionCall\")\n\x13\x43loseEpisodeRequest\x12\x12\n\nepisode_id\x18\x01 \x01(\t\"\x16\n\x14\x43loseEpisodeResponse\"m\n\x17\x44iscoverMcpToolsRequest\x12=\n\nconnection\x18\x01 \x01(\x0b\x32!.podium.registry.v1.McpConnectionB\x06\xfa\xbb\x18\x02\x08\x01\x12\x13\n\x0bname_prefix\x18\x02 \x01(\t\"\xa2\x01\n\x18\x44iscoverMcpToolsResponse\x12+\n\x05specs\x18\x01 \x03(\x0b\x32\x1c.podium.registry.v1.ToolSpec\x12\x13\n\x0bserver_name\x18\x02 \x01(\t\x12\x33\n\x07skipped\x18\x03 \x03(\x0b\x32\".podium.adapters.v1.SkippedMcpTool\x12\x0f\n\x07notices\x18\x04 \x03(\t\".\n\x0eSkippedMcpTool\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0e\n\x06reason\x18\x02 \x01(\t\"\xda\x02\n\x11\x46ollowedMcpServer\x12N\n\x02id\x18\x01 \x01(\tBB\xfa\xbb\x18>\x08\x01\x32\x32[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}:\x06\x61 UUID\x12=\n\nconnection\x18\x02 \x01(\x0b\x32!.podium.registry.v1.McpConnectionB\x06\xfa\xbb\x18\x02\x08\x01\x12\x66\n\x0bname_prefix\x18\x03 \x01(\tBQ\xfa\xbb\x18M\x08\x01\x32\x1b[A-Za-z][A-Za-z0-9_-]{0,31}:,a letter, then at most 31 of a-z A-Z 0-9 _ -\x12\x0b\n\x03sku\x18\x04 \x01(\t\x12\x0c\n\x04tags\x18\x05 \x03(\t\x12\x0e\n\x06shared\x18\x06 \x01(\x08\x12\x12\n\ntool_names\x18\x07 \x03(\t\x12\x0f\n\x07problem\x18\x08 \x01(\t\"W\n\x16\x46ollowMcpServerRequest\x12=\n\x06server\x18\x01 \x01(\x0b\x32%.podium.adapters.v1.FollowedMcpServerB\x06\xfa\xbb\x18\x02\x08\x01\"P\n\x17\x46ollowMcpServerResponse\x12\x35\n\x06server\x18\x01 \x01(\x0b\x32%.podium.adapters.v1.FollowedMcpServer\"h\n\x18UnfollowMcpServerRequest\x12L\n\x02id\x18\x01 \x01(\tB@\xfa\xbb\x18<22[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}:\x06\x61 UUID\"\x1b\n\x19UnfollowMcpServerResponse\"U\n\x1dListFollowedMcpServersRequest\x12 \n\tpage_size\x18\x01 \x01(\x05\x42\r\xfa\xbb\x18\t\x11\x00\x00\x00\x00\x00\x00\x00\x00\x12\x12\n\npage_token\x18\x02 \x01(\t\"q\n\x1eListFollowedMcpServersResponse\x12\x36\n\x07servers\x18\x01 \x03(\x0b\x32%.podium.adapters.v1.FollowedMcpServer\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"z\n\x15\x44\x65liverWebhookRequest\x12\x12\n\nmessage_id\x18\x01 \x01(\t\x12\x0b\n\x03url\x18\x02 \x01(\t\x12-\n\x06secret\x18\x03 \x01(\x0b\x32\x1d.podium.registry.v1.SecretRef\x12\x11\n\tbody_json\x18\x04 \x01(\t\"Y\n\x16\x44\x65liverWebhookResponse\x12\x13\n\x0bstatus_code\x18\x01 \x01(\x05\x12*\n\x07\x66\x61ilure\x18\x02 \x01(\x0b\x32\x19.podium.common.v1.Failure*i\n\x0e\x46unctionChoice\x12\x1f\n\x1b\x46UNCTION_CHOICE_UNSPECIFIED\x10\x00\x12\x18\n\x14\x46UNCTION_CHOICE_NONE\x10\x01\x12\x1c\n\x18\x46UNCTION_CHOICE_REQUIRED\x10\x02\x32\xfb\x08\n\x12ToolAdapterService\x12\x65\n\x06Invoke\x12!.podium.adapters.v1.InvokeRequest\x1a\".podium.adapters.v1.InvokeResponse\"\x14\xaa\xbb\x18\x0c\x65pisodes:run\xb8\xbb\x18\x01\x12\x82\x01\n\x0fInvokeStreaming\x12*.podium.adapters.v1.InvokeStreamingRequest\x1a+.podium.adapters.v1.InvokeStreamingResponse\"\x14\xaa\xbb\x18\x0c\x65pisodes:run\xb8\xbb\x18\x01\x30\x01\x12s\n\x0c\x43loseEpisode\x12\'.podium.adapters.v1.CloseEpisodeRequest\x1a(.podium.adapters.v1.CloseEpisodeResponse\"\x10\xaa\xbb\x18\x0c\x65pisodes:run\x12y\n\x0e\x44\x65liverWebhook\x12).podium.adapters.v1.DeliverWebhookRequest\x1a*.podium.adapters.v1.DeliverWebhookResponse\"\x10\xaa\xbb\x18\x0c\x65pisodes:run\x12m\n\nMeasurePdf\x12%.podium.adapters.v1.MeasurePdfRequest\x1a&.podium.adapters.v1.MeasurePdfResponse\"\x10\xaa\xbb\x18\x0c\x65pisodes:run\x12~\n\x10\x44iscoverMcpTools\x12+.podium.adapters.v1.DiscoverMcpToolsRequest\x1a,.podium.adapters.v1.DiscoverMcpToolsResponse\"\x0f\xaa\xbb\x18\x0btools:write\x12\x7f\n\x0f\x46ollowMcpServer\x12*.podium.adapters.v1.FollowMcpServerRequest\x1a+.podium.adapters.v1.FollowMcpServerResponse\"\x13\xaa\xbb\x18\x0btools:write\xb0\xbb\x18\x01\x12\x85\x01\n\x11UnfollowMcpServer\x12,.podium.adapters.v1.UnfollowMcpServerRequest\x1a-.podium.adapters.v1.UnfollowMcpServerResponse\"\x13\xaa\xbb\x18\x0btools:write\xb0\xbb\x18\x01\x12\x90\x01\n\x16ListFollowedMcpServers\x12\x31.podium.adapters.v1.ListFollowedMcpServersRequest\x1a\x32.podium.adapters.v1.ListFollowedMcpServersResponse\"\x0f\xaa\xbb\x18\x0btools:writeb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n-podium/adapters/v1/tool_adapter_service.proto\x12\x12podium.adapters.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1dpodium/common/v1/access.proto\x1a!podium/common/v1/attachment.proto\x1a\x1dpodium/common/v1/bounds.proto\x1a\x1epodium/common/v1/failure.proto\x1a\x1cpodium/common/v1/usage.proto\x1a\x31podium/orchestrator/v1/orchestrator_service.proto\x1a\"podium/registry/v1/guardrail.proto\x1a\x1fpodium/registry/v1/policy.proto\x1a\x1dpodium/registry/v1/tool.proto\"\xb2\x03\n\rInvokeRequest\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\x12\n\nepisode_id\x18\x02 \x01(\t\x12\x11\n\ttool_name\x18\x03 \x01(\t\x12\x14\n\x0ctool_version\x18\x04 \x01(\x05\x12\x16\n\x0e\x61rguments_json\x18\x05 \x01(\t\x12\x0c\n\x04task\x18\x06 \x01(\t\x12\x0f\n\x07\x63ontext\x18\x07 \x01(\t\x12\x19\n\x11max_output_tokens\x18\x08 \x01(\x05\x12\x17\n\x0f\x66\x61llback_models\x18\t \x03(\t\x12\x36\n\x0c\x63onversation\x18\n \x01(\x0b\x32 .podium.adapters.v1.Conversation\x12-\n\x05\x66iles\x18\x0b \x03(\x0b\x32\x1e.podium.common.v1.AttachedFile\x12\x13\n\x0bmodel_alias\x18\x0c \x01(\t\x12=\n\roffered_tools\x18\r \x03(\x0b\x32&.podium.orchestrator.v1.ToolDefinition\x12\x31\n\nguardrails\x18\x0e \x03(\x0b\x32\x1d.podium.registry.v1.Guardrail\"k\n\x12\x43heckAnswerRequest\x12\x12\n\nepisode_id\x18\x01 \x01(\t\x12\x31\n\nguardrails\x18\x02 \x03(\x0b\x32\x1d.podium.registry.v1.Guardrail\x12\x0e\n\x06\x61nswer\x18\x03 \x01(\t\"\x8b\x01\n\x13\x43heckAnswerResponse\x12\x0e\n\x06\x61nswer\x18\x01 \x01(\t\x12\x38\n\tdecisions\x18\x02 \x03(\x0b\x32%.podium.registry.v1.GuardrailDecision\x12*\n\x07\x66\x61ilure\x18\x03 \x01(\x0b\x32\x19.podium.common.v1.Failure\".\n\x11MeasurePdfRequest\x12\x19\n\x04\x64\x61ta\x18\x01 \x01(\x0c\x42\x0b\xfa\xbb\x18\x07\x08\x01(\x80\x80\x80\n\"$\n\x12MeasurePdfResponse\x12\x0e\n\x06tokens\x18\x01 \x01(\x03\"\xe5\x01\n\x0c\x43onversation\x12=\n\x08messages\x18\x01 \x03(\x0b\x32+.podium.orchestrator.v1.ConversationMessage\x12\x18\n\x0btemperature\x18\x02 \x01(\x01H\x00\x88\x01\x01\x12\x12\n\x05top_p\x18\x03 \x01(\x01H\x01\x88\x01\x01\x12\x11\n\x04seed\x18\x04 \x01(\x03H\x02\x88\x01\x01\x12\x32\n\x07options\x18\x05 \x01(\x0b\x32!.podium.adapters.v1.AnswerOptionsB\x0e\n\x0c_temperatureB\x08\n\x06_top_pB\x07\n\x05_seed\"\xb4\x02\n\rAnswerOptions\x12:\n\tfunctions\x18\x01 \x03(\x0b\x32\x1e.podium.registry.v1.ClientToolB\x07\xfa\xbb\x18\x03@\x80\x01\x12;\n\x0f\x66unction_choice\x18\x02 \x01(\x0e\x32\".podium.adapters.v1.FunctionChoice\x12\x15\n\rfunction_name\x18\x03 \x01(\t\x12\x13\n\x0bsingle_call\x18\x04 \x01(\x08\x12$\n\x12\x61nswer_json_schema\x18\x05 \x01(\tB\x08\xfa\xbb\x18\x04(\x80\x80\x04\x12\x14\n\x04stop\x18\x06 \x03(\tB\x06\xfa\xbb\x18\x02@@\x12\x31\n\x0ctop_logprobs\x18\x07 \x01(\x05\x42\x16\xfa\xbb\x18\x12\x11\x00\x00\x00\x00\x00\x00\x00\x00\x19\x00\x00\x00\x00\x00\x00\x34@H\x00\x88\x01\x01\x42\x0f\n\r_top_logprobs\"<\n\nOutputFile\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x12\n\nmedia_type\x18\x02 \x01(\t\x12\x0c\n\x04\x64\x61ta\x18\x03 \x01(\x0c\"b\n\nToolOutput\x12\x0f\n\x07\x63ontent\x18\x01 \x01(\t\x12\x14\n\x0c\x63ontent_json\x18\x02 \x01(\t\x12-\n\x05\x66iles\x18\x03 \x03(\x0b\x32\x1e.podium.adapters.v1.OutputFile\"\xf2\x03\n\x0eInvokeResponse\x12\x30\n\x06output\x18\x01 \x01(\x0b\x32\x1e.podium.adapters.v1.ToolOutputH\x00\x12,\n\x07\x66\x61ilure\x18\x02 \x01(\x0b\x32\x19.podium.common.v1.FailureH\x00\x12&\n\x05usage\x18\x03 \x01(\x0b\x32\x17.podium.common.v1.Usage\x12\x0b\n\x03sku\x18\x04 \x01(\t\x12*\n\x07latency\x18\x05 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x10\n\x08\x61ttempts\x18\x06 \x01(\x05\x12\x13\n\x0bmodel_alias\x18\x07 \x01(\t\x12\x1c\n\x10\x63hild_episode_id\x18\x08 \x01(\tB\x02\x18\x01\x12\x18\n\x10latency_modelled\x18\t \x01(\x08\x12\x0e\n\x06unsent\x18\n \x01(\x08\x12\x15\n\rfinish_reason\x18\x0b \x01(\t\x12<\n\x0e\x66unction_calls\x18\x0c \x03(\x0b\x32$.podium.orchestrator.v1.FunctionCall\x12\x15\n\rlogprobs_json\x18\r \x01(\t\x12\x39\n\nguardrails\x18\x0e \x03(\x0b\x32%.podium.registry.v1.GuardrailDecisionB\t\n\x07outcome\"Q\n\x16InvokeStreamingRequest\x12\x37\n\x04\x63\x61ll\x18\x01 \x01(\x0b\x32!.podium.adapters.v1.InvokeRequestB\x06\xfa\xbb\x18\x02\x08\x01\"\xbb\x01\n\x17InvokeStreamingResponse\x12/\n\x04sent\x18\x01 \x01(\x0b\x32\x1f.podium.adapters.v1.SentRequestH\x00\x12.\n\x04part\x18\x02 \x01(\x0b\x32\x1e.podium.adapters.v1.AnswerPartH\x00\x12\x36\n\x08response\x18\x03 \x01(\x0b\x32\".podium.adapters.v1.InvokeResponseH\x00\x42\x07\n\x05\x65vent\"D\n\x0bSentRequest\x12&\n\x05usage\x18\x01 \x01(\x0b\x32\x17.podium.common.v1.Usage\x12\r\n\x05timed\x18\x02 \x01(\x08\"X\n\nAnswerPart\x12\x0c\n\x04text\x18\x01 \x01(\t\x12<\n\x0e\x66unction_calls\x18\x02 \x03(\x0b\x32$.podium.adapters.v1.FunctionCallPart\"U\n\x10\x46unctionCallPart\x12\r\n\x05index\x18\x01 \x01(\x05\x12\x32\n\x04\x63\x61ll\x18\x02 \x01(\x0b\x32$.podium.orchestrator.v1.FunctionCall\")\n\x13\x43loseEpisodeRequest\x12\x12\n\nepisode_id\x18\x01 \x01(\t\"\x16\n\x14\x43loseEpisodeResponse\"m\n\x17\x44iscoverMcpToolsRequest\x12=\n\nconnection\x18\x01 \x01(\x0b\x32!.podium.registry.v1.McpConnectionB\x06\xfa\xbb\x18\x02\x08\x01\x12\x13\n\x0bname_prefix\x18\x02 \x01(\t\"\xa2\x01\n\x18\x44iscoverMcpToolsResponse\x12+\n\x05specs\x18\x01 \x03(\x0b\x32\x1c.podium.registry.v1.ToolSpec\x12\x13\n\x0bserver_name\x18\x02 \x01(\t\x12\x33\n\x07skipped\x18\x03 \x03(\x0b\x32\".podium.adapters.v1.SkippedMcpTool\x12\x0f\n\x07notices\x18\x04 \x03(\t\".\n\x0eSkippedMcpTool\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0e\n\x06reason\x18\x02 \x01(\t\"\xda\x02\n\x11\x46ollowedMcpServer\x12N\n\x02id\x18\x01 \x01(\tBB\xfa\xbb\x18>\x08\x01\x32\x32[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}:\x06\x61 UUID\x12=\n\nconnection\x18\x02 \x01(\x0b\x32!.podium.registry.v1.McpConnectionB\x06\xfa\xbb\x18\x02\x08\x01\x12\x66\n\x0bname_prefix\x18\x03 \x01(\tBQ\xfa\xbb\x18M\x08\x01\x32\x1b[A-Za-z][A-Za-z0-9_-]{0,31}:,a letter, then at most 31 of a-z A-Z 0-9 _ -\x12\x0b\n\x03sku\x18\x04 \x01(\t\x12\x0c\n\x04tags\x18\x05 \x03(\t\x12\x0e\n\x06shared\x18\x06 \x01(\x08\x12\x12\n\ntool_names\x18\x07 \x03(\t\x12\x0f\n\x07problem\x18\x08 \x01(\t\"W\n\x16\x46ollowMcpServerRequest\x12=\n\x06server\x18\x01 \x01(\x0b\x32%.podium.adapters.v1.FollowedMcpServerB\x06\xfa\xbb\x18\x02\x08\x01\"P\n\x17\x46ollowMcpServerResponse\x12\x35\n\x06server\x18\x01 \x01(\x0b\x32%.podium.adapters.v1.FollowedMcpServer\"h\n\x18UnfollowMcpServerRequest\x12L\n\x02id\x18\x01 \x01(\tB@\xfa\xbb\x18<22[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}:\x06\x61 UUID\"\x1b\n\x19UnfollowMcpServerResponse\"U\n\x1dListFollowedMcpServersRequest\x12 \n\tpage_size\x18\x01 \x01(\x05\x42\r\xfa\xbb\x18\t\x11\x00\x00\x00\x00\x00\x00\x00\x00\x12\x12\n\npage_token\x18\x02 \x01(\t\"q\n\x1eListFollowedMcpServersResponse\x12\x36\n\x07servers\x18\x01 \x03(\x0b\x32%.podium.adapters.v1.FollowedMcpServer\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"z\n\x15\x44\x65liverWebhookRequest\x12\x12\n\nmessage_id\x18\x01 \x01(\t\x12\x0b\n\x03url\x18\x02 \x01(\t\x12-\n\x06secret\x18\x03 \x01(\x0b\x32\x1d.podium.registry.v1.SecretRef\x12\x11\n\tbody_json\x18\x04 \x01(\t\"Y\n\x16\x44\x65liverWebhookResponse\x12\x13\n\x0bstatus_code\x18\x01 \x01(\x05\x12*\n\x07\x66\x61ilure\x18\x02 \x01(\x0b\x32\x19.podium.common.v1.Failure*i\n\x0e\x46unctionChoice\x12\x1f\n\x1b\x46UNCTION_CHOICE_UNSPECIFIED\x10\x00\x12\x18\n\x14\x46UNCTION_CHOICE_NONE\x10\x01\x12\x1c\n\x18\x46UNCTION_CHOICE_REQUIRED\x10\x02\x32\xf1\t\n\x12ToolAdapterService\x12\x65\n\x06Invoke\x12!.podium.adapters.v1.InvokeRequest\x1a\".podium.adapters.v1.InvokeResponse\"\x14\xaa\xbb\x18\x0c\x65pisodes:run\xb8\xbb\x18\x01\x12\x82\x01\n\x0fInvokeStreaming\x12*.podium.adapters.v1.InvokeStreamingRequest\x1a+.podium.adapters.v1.InvokeStreamingResponse\"\x14\xaa\xbb\x18\x0c\x65pisodes:run\xb8\xbb\x18\x01\x30\x01\x12t\n\x0b\x43heckAnswer\x12&.podium.adapters.v1.CheckAnswerRequest\x1a\'.podium.adapters.v1.CheckAnswerResponse\"\x14\xaa\xbb\x18\x0c\x65pisodes:run\xb8\xbb\x18\x01\x12s\n\x0c\x43loseEpisode\x12\'.podium.adapters.v1.CloseEpisodeRequest\x1a(.podium.adapters.v1.CloseEpisodeResponse\"\x10\xaa\xbb\x18\x0c\x65pisodes:run\x12y\n\x0e\x44\x65liverWebhook\x12).podium.adapters.v1.DeliverWebhookRequest\x1a*.podium.adapters.v1.DeliverWebhookResponse\"\x10\xaa\xbb\x18\x0c\x65pisodes:run\x12m\n\nMeasurePdf\x12%.podium.adapters.v1.MeasurePdfRequest\x1a&.podium.adapters.v1.MeasurePdfResponse\"\x10\xaa\xbb\x18\x0c\x65pisodes:run\x12~\n\x10\x44iscoverMcpTools\x12+.podium.adapters.v1.DiscoverMcpToolsRequest\x1a,.podium.adapters.v1.DiscoverMcpToolsResponse\"\x0f\xaa\xbb\x18\x0btools:write\x12\x7f\n\x0f\x46ollowMcpServer\x12*.podium.adapters.v1.FollowMcpServerRequest\x1a+.podium.adapters.v1.FollowMcpServerResponse\"\x13\xaa\xbb\x18\x0btools:write\xb0\xbb\x18\x01\x12\x85\x01\n\x11UnfollowMcpServer\x12,.podium.adapters.v1.UnfollowMcpServerRequest\x1a-.podium.adapters.v1.UnfollowMcpServerResponse\"\x13\xaa\xbb\x18\x0btools:write\xb0\xbb\x18\x01\x12\x90\x01\n\x16ListFollowedMcpServers\x12\x31.podium.adapters.v1.ListFollowedMcpServersRequest\x1a\x32.podium.adapters.v1.ListFollowedMcpServersResponse\"\x0f\xaa\xbb\x18\x0btools:writeb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -71,6 +73,8 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_TOOLADAPTERSERVICE'].methods_by_name['Invoke']._serialized_options = b'\252\273\030\014episodes:run\270\273\030\001'
   _globals['_TOOLADAPTERSERVICE'].methods_by_name['InvokeStreaming']._loaded_options = None
   _globals['_TOOLADAPTERSERVICE'].methods_by_name['InvokeStreaming']._serialized_options = b'\252\273\030\014episodes:run\270\273\030\001'
+  _globals['_TOOLADAPTERSERVICE'].methods_by_name['CheckAnswer']._loaded_options = None
+  _globals['_TOOLADAPTERSERVICE'].methods_by_name['CheckAnswer']._serialized_options = b'\252\273\030\014episodes:run\270\273\030\001'
   _globals['_TOOLADAPTERSERVICE'].methods_by_name['CloseEpisode']._loaded_options = None
   _globals['_TOOLADAPTERSERVICE'].methods_by_name['CloseEpisode']._serialized_options = b'\252\273\030\014episodes:run'
   _globals['_TOOLADAPTERSERVICE'].methods_by_name['DeliverWebhook']._loaded_options = None
@@ -85,62 +89,66 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_TOOLADAPTERSERVICE'].methods_by_name['UnfollowMcpServer']._serialized_options = b'\252\273\030\013tools:write\260\273\030\001'
   _globals['_TOOLADAPTERSERVICE'].methods_by_name['ListFollowedMcpServers']._loaded_options = None
   _globals['_TOOLADAPTERSERVICE'].methods_by_name['ListFollowedMcpServers']._serialized_options = b'\252\273\030\013tools:write'
-  _globals['_FUNCTIONCHOICE']._serialized_start=3944
-  _globals['_FUNCTIONCHOICE']._serialized_end=4049
-  _globals['_INVOKEREQUEST']._serialized_start=343
-  _globals['_INVOKEREQUEST']._serialized_end=726
-  _globals['_MEASUREPDFREQUEST']._serialized_start=728
-  _globals['_MEASUREPDFREQUEST']._serialized_end=774
-  _globals['_MEASUREPDFRESPONSE']._serialized_start=776
-  _globals['_MEASUREPDFRESPONSE']._serialized_end=812
-  _globals['_CONVERSATION']._serialized_start=815
-  _globals['_CONVERSATION']._serialized_end=1044
-  _globals['_ANSWEROPTIONS']._serialized_start=1047
-  _globals['_ANSWEROPTIONS']._serialized_end=1355
-  _globals['_OUTPUTFILE']._serialized_start=1357
-  _globals['_OUTPUTFILE']._serialized_end=1417
-  _globals['_TOOLOUTPUT']._serialized_start=1419
-  _globals['_TOOLOUTPUT']._serialized_end=1517
-  _globals['_INVOKERESPONSE']._serialized_start=1520
-  _globals['_INVOKERESPONSE']._serialized_end=1959
-  _globals['_INVOKESTREAMINGREQUEST']._serialized_start=1961
-  _globals['_INVOKESTREAMINGREQUEST']._serialized_end=2042
-  _globals['_INVOKESTREAMINGRESPONSE']._serialized_start=2045
-  _globals['_INVOKESTREAMINGRESPONSE']._serialized_end=2232
-  _globals['_SENTREQUEST']._serialized_start=2234
-  _globals['_SENTREQUEST']._serialized_end=2302
-  _globals['_ANSWERPART']._serialized_start=2304
-  _globals['_ANSWERPART']._serialized_end=2392
-  _globals['_FUNCTIONCALLPART']._serialized_start=2394
-  _globals['_FUNCTIONCALLPART']._serialized_end=2479
-  _globals['_CLOSEEPISODEREQUEST']._serialized_start=2481
-  _globals['_CLOSEEPISODEREQUEST']._serialized_end=2522
-  _globals['_CLOSEEPISODERESPONSE']._serialized_start=2524
-  _globals['_CLOSEEPISODERESPONSE']._serialized_end=2546
-  _globals['_DISCOVERMCPTOOLSREQUEST']._serialized_start=2548
-  _globals['_DISCOVERMCPTOOLSREQUEST']._serialized_end=2657
-  _globals['_DISCOVERMCPTOOLSRESPONSE']._serialized_start=2660
-  _globals['_DISCOVERMCPTOOLSRESPONSE']._serialized_end=2822
-  _globals['_SKIPPEDMCPTOOL']._serialized_start=2824
-  _globals['_SKIPPEDMCPTOOL']._serialized_end=2870
-  _globals['_FOLLOWEDMCPSERVER']._serialized_start=2873
-  _globals['_FOLLOWEDMCPSERVER']._serialized_end=3219
-  _globals['_FOLLOWMCPSERVERREQUEST']._serialized_start=3221
-  _globals['_FOLLOWMCPSERVERREQUEST']._serialized_end=3308
-  _globals['_FOLLOWMCPSERVERRESPONSE']._serialized_start=3310
-  _globals['_FOLLOWMCPSERVERRESPONSE']._serialized_end=3390
-  _globals['_UNFOLLOWMCPSERVERREQUEST']._serialized_start=3392
-  _globals['_UNFOLLOWMCPSERVERREQUEST']._serialized_end=3496
-  _globals['_UNFOLLOWMCPSERVERRESPONSE']._serialized_start=3498
-  _globals['_UNFOLLOWMCPSERVERRESPONSE']._serialized_end=3525
-  _globals['_LISTFOLLOWEDMCPSERVERSREQUEST']._serialized_start=3527
-  _globals['_LISTFOLLOWEDMCPSERVERSREQUEST']._serialized_end=3612
-  _globals['_LISTFOLLOWEDMCPSERVERSRESPONSE']._serialized_start=3614
-  _globals['_LISTFOLLOWEDMCPSERVERSRESPONSE']._serialized_end=3727
-  _globals['_DELIVERWEBHOOKREQUEST']._serialized_start=3729
-  _globals['_DELIVERWEBHOOKREQUEST']._serialized_end=3851
-  _globals['_DELIVERWEBHOOKRESPONSE']._serialized_start=3853
-  _globals['_DELIVERWEBHOOKRESPONSE']._serialized_end=3942
-  _globals['_TOOLADAPTERSERVICE']._serialized_start=4052
-  _globals['_TOOLADAPTERSERVICE']._serialized_end=5199
+  _globals['_FUNCTIONCHOICE']._serialized_start=4374
+  _globals['_FUNCTIONCHOICE']._serialized_end=4479
+  _globals['_INVOKEREQUEST']._serialized_start=412
+  _globals['_INVOKEREQUEST']._serialized_end=846
+  _globals['_CHECKANSWERREQUEST']._serialized_start=848
+  _globals['_CHECKANSWERREQUEST']._serialized_end=955
+  _globals['_CHECKANSWERRESPONSE']._serialized_start=958
+  _globals['_CHECKANSWERRESPONSE']._serialized_end=1097
+  _globals['_MEASUREPDFREQUEST']._serialized_start=1099
+  _globals['_MEASUREPDFREQUEST']._serialized_end=1145
+  _globals['_MEASUREPDFRESPONSE']._serialized_start=1147
+  _globals['_MEASUREPDFRESPONSE']._serialized_end=1183
+  _globals['_CONVERSATION']._serialized_start=1186
+  _globals['_CONVERSATION']._serialized_end=1415
+  _globals['_ANSWEROPTIONS']._serialized_start=1418
+  _globals['_ANSWEROPTIONS']._serialized_end=1726
+  _globals['_OUTPUTFILE']._serialized_start=1728
+  _globals['_OUTPUTFILE']._serialized_end=1788
+  _globals['_TOOLOUTPUT']._serialized_start=1790
+  _globals['_TOOLOUTPUT']._serialized_end=1888
+  _globals['_INVOKERESPONSE']._serialized_start=1891
+  _globals['_INVOKERESPONSE']._serialized_end=2389
+  _globals['_INVOKESTREAMINGREQUEST']._serialized_start=2391
+  _globals['_INVOKESTREAMINGREQUEST']._serialized_end=2472
+  _globals['_INVOKESTREAMINGRESPONSE']._serialized_start=2475
+  _globals['_INVOKESTREAMINGRESPONSE']._serialized_end=2662
+  _globals['_SENTREQUEST']._serialized_start=2664
+  _globals['_SENTREQUEST']._serialized_end=2732
+  _globals['_ANSWERPART']._serialized_start=2734
+  _globals['_ANSWERPART']._serialized_end=2822
+  _globals['_FUNCTIONCALLPART']._serialized_start=2824
+  _globals['_FUNCTIONCALLPART']._serialized_end=2909
+  _globals['_CLOSEEPISODEREQUEST']._serialized_start=2911
+  _globals['_CLOSEEPISODEREQUEST']._serialized_end=2952
+  _globals['_CLOSEEPISODERESPONSE']._serialized_start=2954
+  _globals['_CLOSEEPISODERESPONSE']._serialized_end=2976
+  _globals['_DISCOVERMCPTOOLSREQUEST']._serialized_start=2978
+  _globals['_DISCOVERMCPTOOLSREQUEST']._serialized_end=3087
+  _globals['_DISCOVERMCPTOOLSRESPONSE']._serialized_start=3090
+  _globals['_DISCOVERMCPTOOLSRESPONSE']._serialized_end=3252
+  _globals['_SKIPPEDMCPTOOL']._serialized_start=3254
+  _globals['_SKIPPEDMCPTOOL']._serialized_end=3300
+  _globals['_FOLLOWEDMCPSERVER']._serialized_start=3303
+  _globals['_FOLLOWEDMCPSERVER']._serialized_end=3649
+  _globals['_FOLLOWMCPSERVERREQUEST']._serialized_start=3651
+  _globals['_FOLLOWMCPSERVERREQUEST']._serialized_end=3738
+  _globals['_FOLLOWMCPSERVERRESPONSE']._serialized_start=3740
+  _globals['_FOLLOWMCPSERVERRESPONSE']._serialized_end=3820
+  _globals['_UNFOLLOWMCPSERVERREQUEST']._serialized_start=3822
+  _globals['_UNFOLLOWMCPSERVERREQUEST']._serialized_end=3926
+  _globals['_UNFOLLOWMCPSERVERRESPONSE']._serialized_start=3928
+  _globals['_UNFOLLOWMCPSERVERRESPONSE']._serialized_end=3955
+  _globals['_LISTFOLLOWEDMCPSERVERSREQUEST']._serialized_start=3957
+  _globals['_LISTFOLLOWEDMCPSERVERSREQUEST']._serialized_end=4042
+  _globals['_LISTFOLLOWEDMCPSERVERSRESPONSE']._serialized_start=4044
+  _globals['_LISTFOLLOWEDMCPSERVERSRESPONSE']._serialized_end=4157
+  _globals['_DELIVERWEBHOOKREQUEST']._serialized_start=4159
+  _globals['_DELIVERWEBHOOKREQUEST']._serialized_end=4281
+  _globals['_DELIVERWEBHOOKRESPONSE']._serialized_start=4283
+  _globals['_DELIVERWEBHOOKRESPONSE']._serialized_end=4372
+  _globals['_TOOLADAPTERSERVICE']._serialized_start=4482
+  _globals['_TOOLADAPTERSERVICE']._serialized_end=5747
 # @@protoc_insertion_point(module_scope)

@@ -13,6 +13,8 @@ from podium.common.v1 import attachment_pb2 as _attachment_pb2
 from podium.common.v1 import failure_pb2 as _failure_pb2
 from podium.common.v1 import usage_pb2 as _usage_pb2
 from podium.orchestrator.v1 import orchestrator_service_pb2 as _orchestrator_service_pb2
+from podium.registry.v1 import guardrail_pb2 as _guardrail_pb2
+from podium.registry.v1 import policy_pb2 as _policy_pb2
 from podium.registry.v1 import tool_pb2 as _tool_pb2
 import builtins as _builtins
 import sys
@@ -73,6 +75,7 @@ class InvokeRequest(_message.Message):
     FILES_FIELD_NUMBER: _builtins.int
     MODEL_ALIAS_FIELD_NUMBER: _builtins.int
     OFFERED_TOOLS_FIELD_NUMBER: _builtins.int
+    GUARDRAILS_FIELD_NUMBER: _builtins.int
     key: _builtins.str
     """"<episode id>/<turn>/tool/<call index>"."""
     episode_id: _builtins.str
@@ -117,6 +120,12 @@ class InvokeRequest(_message.Message):
     def offered_tools(self) -> _containers.RepeatedCompositeFieldContainer[_orchestrator_service_pb2.ToolDefinition]:
         """For tools of kind llm whose role is delegate: the tools that the model may write a call of."""
 
+    @_builtins.property
+    def guardrails(self) -> _containers.RepeatedCompositeFieldContainer[_policy_pb2.Guardrail]:
+        """What reads the input and the output, in this order; empty means nothing. With one that may block or needs a
+        whole answer, InvokeStreaming reports no parts.
+        """
+
     def __init__(
         self,
         *,
@@ -133,14 +142,81 @@ class InvokeRequest(_message.Message):
         files: _abc.Iterable[_attachment_pb2.AttachedFile] | None = ...,
         model_alias: _builtins.str = ...,
         offered_tools: _abc.Iterable[_orchestrator_service_pb2.ToolDefinition] | None = ...,
+        guardrails: _abc.Iterable[_policy_pb2.Guardrail] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["conversation", b"conversation"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["arguments_json", b"arguments_json", "context", b"context", "conversation", b"conversation", "episode_id", b"episode_id", "fallback_models", b"fallback_models", "files", b"files", "key", b"key", "max_output_tokens", b"max_output_tokens", "model_alias", b"model_alias", "offered_tools", b"offered_tools", "task", b"task", "tool_name", b"tool_name", "tool_version", b"tool_version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["arguments_json", b"arguments_json", "context", b"context", "conversation", b"conversation", "episode_id", b"episode_id", "fallback_models", b"fallback_models", "files", b"files", "guardrails", b"guardrails", "key", b"key", "max_output_tokens", b"max_output_tokens", "model_alias", b"model_alias", "offered_tools", b"offered_tools", "task", b"task", "tool_name", b"tool_name", "tool_version", b"tool_version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___InvokeRequest: _TypeAlias = InvokeRequest  # noqa: Y015
+
+@_typing.final
+class CheckAnswerRequest(_message.Message):
+    """An answer that is to be read."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    EPISODE_ID_FIELD_NUMBER: _builtins.int
+    GUARDRAILS_FIELD_NUMBER: _builtins.int
+    ANSWER_FIELD_NUMBER: _builtins.int
+    episode_id: _builtins.str
+    """The episode."""
+    answer: _builtins.str
+    """The answer."""
+    @_builtins.property
+    def guardrails(self) -> _containers.RepeatedCompositeFieldContainer[_policy_pb2.Guardrail]:
+        """What reads it, in this order."""
+
+    def __init__(
+        self,
+        *,
+        episode_id: _builtins.str = ...,
+        guardrails: _abc.Iterable[_policy_pb2.Guardrail] | None = ...,
+        answer: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["answer", b"answer", "episode_id", b"episode_id", "guardrails", b"guardrails"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CheckAnswerRequest: _TypeAlias = CheckAnswerRequest  # noqa: Y015
+
+@_typing.final
+class CheckAnswerResponse(_message.Message):
+    """The answer as it may be shown."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ANSWER_FIELD_NUMBER: _builtins.int
+    DECISIONS_FIELD_NUMBER: _builtins.int
+    FAILURE_FIELD_NUMBER: _builtins.int
+    answer: _builtins.str
+    """The answer, redacted where a guardrail redacts; unset where one blocks."""
+    @_builtins.property
+    def decisions(self) -> _containers.RepeatedCompositeFieldContainer[_guardrail_pb2.GuardrailDecision]:
+        """The decisions, in order."""
+
+    @_builtins.property
+    def failure(self) -> _failure_pb2.Failure:
+        """The reason why it may not be shown; unset where it may."""
+
+    def __init__(
+        self,
+        *,
+        answer: _builtins.str = ...,
+        decisions: _abc.Iterable[_guardrail_pb2.GuardrailDecision] | None = ...,
+        failure: _failure_pb2.Failure | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["failure", b"failure"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["answer", b"answer", "decisions", b"decisions", "failure", b"failure"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CheckAnswerResponse: _TypeAlias = CheckAnswerResponse  # noqa: Y015
 
 @_typing.final
 class MeasurePdfRequest(_message.Message):
@@ -374,6 +450,7 @@ class InvokeResponse(_message.Message):
     FINISH_REASON_FIELD_NUMBER: _builtins.int
     FUNCTION_CALLS_FIELD_NUMBER: _builtins.int
     LOGPROBS_JSON_FIELD_NUMBER: _builtins.int
+    GUARDRAILS_FIELD_NUMBER: _builtins.int
     sku: _builtins.str
     """SKU to price it by; unset means the price is unknown."""
     attempts: _builtins.int
@@ -426,6 +503,10 @@ class InvokeResponse(_message.Message):
     def function_calls(self) -> _containers.RepeatedCompositeFieldContainer[_orchestrator_service_pb2.FunctionCall]:
         """Functions that the model asks for, for tools of kind llm with a conversation."""
 
+    @_builtins.property
+    def guardrails(self) -> _containers.RepeatedCompositeFieldContainer[_guardrail_pb2.GuardrailDecision]:
+        """Decisions of the guardrails, in order."""
+
     def __init__(
         self,
         *,
@@ -442,10 +523,11 @@ class InvokeResponse(_message.Message):
         finish_reason: _builtins.str = ...,
         function_calls: _abc.Iterable[_orchestrator_service_pb2.FunctionCall] | None = ...,
         logprobs_json: _builtins.str = ...,
+        guardrails: _abc.Iterable[_guardrail_pb2.GuardrailDecision] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["failure", b"failure", "latency", b"latency", "outcome", b"outcome", "output", b"output", "usage", b"usage"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempts", b"attempts", "child_episode_id", b"child_episode_id", "failure", b"failure", "finish_reason", b"finish_reason", "function_calls", b"function_calls", "latency", b"latency", "latency_modelled", b"latency_modelled", "logprobs_json", b"logprobs_json", "model_alias", b"model_alias", "outcome", b"outcome", "output", b"output", "sku", b"sku", "unsent", b"unsent", "usage", b"usage"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempts", b"attempts", "child_episode_id", b"child_episode_id", "failure", b"failure", "finish_reason", b"finish_reason", "function_calls", b"function_calls", "guardrails", b"guardrails", "latency", b"latency", "latency_modelled", b"latency_modelled", "logprobs_json", b"logprobs_json", "model_alias", b"model_alias", "outcome", b"outcome", "output", b"output", "sku", b"sku", "unsent", b"unsent", "usage", b"usage"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType_outcome: _TypeAlias = _typing.Literal["output", "failure"]  # noqa: Y015
     _WhichOneofArgType_outcome: _TypeAlias = _typing.Literal["outcome", b"outcome"]  # noqa: Y015

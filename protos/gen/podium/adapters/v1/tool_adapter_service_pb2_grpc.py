@@ -47,6 +47,11 @@ class ToolAdapterServiceStub(object):
                 request_serializer=podium_dot_adapters_dot_v1_dot_tool__adapter__service__pb2.InvokeStreamingRequest.SerializeToString,
                 response_deserializer=podium_dot_adapters_dot_v1_dot_tool__adapter__service__pb2.InvokeStreamingResponse.FromString,
                 _registered_method=True)
+        self.CheckAnswer = channel.unary_unary(
+                '/podium.adapters.v1.ToolAdapterService/CheckAnswer',
+                request_serializer=podium_dot_adapters_dot_v1_dot_tool__adapter__service__pb2.CheckAnswerRequest.SerializeToString,
+                response_deserializer=podium_dot_adapters_dot_v1_dot_tool__adapter__service__pb2.CheckAnswerResponse.FromString,
+                _registered_method=True)
         self.CloseEpisode = channel.unary_unary(
                 '/podium.adapters.v1.ToolAdapterService/CloseEpisode',
                 request_serializer=podium_dot_adapters_dot_v1_dot_tool__adapter__service__pb2.CloseEpisodeRequest.SerializeToString,
@@ -101,6 +106,13 @@ class ToolAdapterServiceServicer(object):
     def InvokeStreaming(self, request, context):
         """Calls a tool once, as Invoke does, and reports the text of a language model as it is written.
         When the caller cancels, the call of the model's server ends.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def CheckAnswer(self, request, context):
+        """Reads an episode's final answer by the guardrails of its policy.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -172,6 +184,11 @@ def add_ToolAdapterServiceServicer_to_server(servicer, server):
                     servicer.InvokeStreaming,
                     request_deserializer=podium_dot_adapters_dot_v1_dot_tool__adapter__service__pb2.InvokeStreamingRequest.FromString,
                     response_serializer=podium_dot_adapters_dot_v1_dot_tool__adapter__service__pb2.InvokeStreamingResponse.SerializeToString,
+            ),
+            'CheckAnswer': grpc.unary_unary_rpc_method_handler(
+                    servicer.CheckAnswer,
+                    request_deserializer=podium_dot_adapters_dot_v1_dot_tool__adapter__service__pb2.CheckAnswerRequest.FromString,
+                    response_serializer=podium_dot_adapters_dot_v1_dot_tool__adapter__service__pb2.CheckAnswerResponse.SerializeToString,
             ),
             'CloseEpisode': grpc.unary_unary_rpc_method_handler(
                     servicer.CloseEpisode,
@@ -266,6 +283,33 @@ class ToolAdapterService(object):
             '/podium.adapters.v1.ToolAdapterService/InvokeStreaming',
             podium_dot_adapters_dot_v1_dot_tool__adapter__service__pb2.InvokeStreamingRequest.SerializeToString,
             podium_dot_adapters_dot_v1_dot_tool__adapter__service__pb2.InvokeStreamingResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def CheckAnswer(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/podium.adapters.v1.ToolAdapterService/CheckAnswer',
+            podium_dot_adapters_dot_v1_dot_tool__adapter__service__pb2.CheckAnswerRequest.SerializeToString,
+            podium_dot_adapters_dot_v1_dot_tool__adapter__service__pb2.CheckAnswerResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -44,6 +44,8 @@ class ToolAdapterServiceStub:
     """Calls a tool once, as Invoke does, and reports the text of a language model as it is written.
     When the caller cancels, the call of the model's server ends.
     """
+    CheckAnswer: _grpc.UnaryUnaryMultiCallable[_tool_adapter_service_pb2.CheckAnswerRequest, _tool_adapter_service_pb2.CheckAnswerResponse]
+    """Reads an episode's final answer by the guardrails of its policy."""
     CloseEpisode: _grpc.UnaryUnaryMultiCallable[_tool_adapter_service_pb2.CloseEpisodeRequest, _tool_adapter_service_pb2.CloseEpisodeResponse]
     """Frees what an episode holds here: MCP sessions and sandboxes."""
     DeliverWebhook: _grpc.UnaryUnaryMultiCallable[_tool_adapter_service_pb2.DeliverWebhookRequest, _tool_adapter_service_pb2.DeliverWebhookResponse]
@@ -84,6 +86,8 @@ class ToolAdapterServiceAsyncStub(ToolAdapterServiceStub):
     """Calls a tool once, as Invoke does, and reports the text of a language model as it is written.
     When the caller cancels, the call of the model's server ends.
     """
+    CheckAnswer: _aio.UnaryUnaryMultiCallable[_tool_adapter_service_pb2.CheckAnswerRequest, _tool_adapter_service_pb2.CheckAnswerResponse]  # type: ignore[assignment]
+    """Reads an episode's final answer by the guardrails of its policy."""
     CloseEpisode: _aio.UnaryUnaryMultiCallable[_tool_adapter_service_pb2.CloseEpisodeRequest, _tool_adapter_service_pb2.CloseEpisodeResponse]  # type: ignore[assignment]
     """Frees what an episode holds here: MCP sessions and sandboxes."""
     DeliverWebhook: _aio.UnaryUnaryMultiCallable[_tool_adapter_service_pb2.DeliverWebhookRequest, _tool_adapter_service_pb2.DeliverWebhookResponse]  # type: ignore[assignment]
@@ -133,6 +137,14 @@ class ToolAdapterServiceServicer(metaclass=_abc_1.ABCMeta):
         """Calls a tool once, as Invoke does, and reports the text of a language model as it is written.
         When the caller cancels, the call of the model's server ends.
         """
+
+    @_abc_1.abstractmethod
+    def CheckAnswer(
+        self,
+        request: _tool_adapter_service_pb2.CheckAnswerRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_tool_adapter_service_pb2.CheckAnswerResponse, _abc.Awaitable[_tool_adapter_service_pb2.CheckAnswerResponse]]:
+        """Reads an episode's final answer by the guardrails of its policy."""
 
     @_abc_1.abstractmethod
     def CloseEpisode(

@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from google.protobuf import duration_pb2 as google_dot_protobuf_dot_duration__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1epodium/common/v1/failure.proto\x12\x10podium.common.v1\x1a\x1egoogle/protobuf/duration.proto\"\x8a\x01\n\x07\x46\x61ilure\x12+\n\x04kind\x18\x01 \x01(\x0e\x32\x1d.podium.common.v1.FailureKind\x12\x0f\n\x07message\x18\x02 \x01(\t\x12\x11\n\tretryable\x18\x03 \x01(\x08\x12.\n\x0bretry_after\x18\x04 \x01(\x0b\x32\x19.google.protobuf.Duration*\xad\x04\n\x0b\x46\x61ilureKind\x12\x1c\n\x18\x46\x41ILURE_KIND_UNSPECIFIED\x10\x00\x12\"\n\x1e\x46\x41ILURE_KIND_INVALID_ARGUMENTS\x10\x01\x12\x18\n\x14\x46\x41ILURE_KIND_TIMEOUT\x10\x02\x12\x1c\n\x18\x46\x41ILURE_KIND_UNAVAILABLE\x10\x03\x12\x1d\n\x19\x46\x41ILURE_KIND_RATE_LIMITED\x10\x04\x12\"\n\x1e\x46\x41ILURE_KIND_PERMISSION_DENIED\x10\x05\x12\x1b\n\x17\x46\x41ILURE_KIND_TOOL_ERROR\x10\x06\x12!\n\x1d\x46\x41ILURE_KIND_MALFORMED_OUTPUT\x10\x07\x12!\n\x1d\x46\x41ILURE_KIND_OUTPUT_TOO_LARGE\x10\x08\x12\x1f\n\x1b\x46\x41ILURE_KIND_LIMIT_EXCEEDED\x10\t\x12\x1a\n\x16\x46\x41ILURE_KIND_NOT_FOUND\x10\n\x12!\n\x1d\x46\x41ILURE_KIND_DENIED_BY_POLICY\x10\x0b\x12!\n\x1d\x46\x41ILURE_KIND_BUDGET_EXHAUSTED\x10\x0c\x12\x1a\n\x16\x46\x41ILURE_KIND_CANCELLED\x10\r\x12!\n\x1d\x46\x41ILURE_KIND_MALFORMED_ACTION\x10\x0e\x12\x19\n\x15\x46\x41ILURE_KIND_INTERNAL\x10\x0f\x12!\n\x1d\x46\x41ILURE_KIND_CONTEXT_TOO_LONG\x10\x10\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1epodium/common/v1/failure.proto\x12\x10podium.common.v1\x1a\x1egoogle/protobuf/duration.proto\"\x8a\x01\n\x07\x46\x61ilure\x12+\n\x04kind\x18\x01 \x01(\x0e\x32\x1d.podium.common.v1.FailureKind\x12\x0f\n\x07message\x18\x02 \x01(\t\x12\x11\n\tretryable\x18\x03 \x01(\x08\x12.\n\x0bretry_after\x18\x04 \x01(\x0b\x32\x19.google.protobuf.Duration*\xc7\x04\n\x0b\x46\x61ilureKind\x12\x1c\n\x18\x46\x41ILURE_KIND_UNSPECIFIED\x10\x00\x12\"\n\x1e\x46\x41ILURE_KIND_INVALID_ARGUMENTS\x10\x01\x12\x18\n\x14\x46\x41ILURE_KIND_TIMEOUT\x10\x02\x12\x1c\n\x18\x46\x41ILURE_KIND_UNAVAILABLE\x10\x03\x12\x1d\n\x19\x46\x41ILURE_KIND_RATE_LIMITED\x10\x04\x12\"\n\x1e\x46\x41ILURE_KIND_PERMISSION_DENIED\x10\x05\x12\x1b\n\x17\x46\x41ILURE_KIND_TOOL_ERROR\x10\x06\x12!\n\x1d\x46\x41ILURE_KIND_MALFORMED_OUTPUT\x10\x07\x12!\n\x1d\x46\x41ILURE_KIND_OUTPUT_TOO_LARGE\x10\x08\x12\x1f\n\x1b\x46\x41ILURE_KIND_LIMIT_EXCEEDED\x10\t\x12\x1a\n\x16\x46\x41ILURE_KIND_NOT_FOUND\x10\n\x12!\n\x1d\x46\x41ILURE_KIND_DENIED_BY_POLICY\x10\x0b\x12!\n\x1d\x46\x41ILURE_KIND_BUDGET_EXHAUSTED\x10\x0c\x12\x1a\n\x16\x46\x41ILURE_KIND_CANCELLED\x10\r\x12!\n\x1d\x46\x41ILURE_KIND_MALFORMED_ACTION\x10\x0e\x12\x19\n\x15\x46\x41ILURE_KIND_INTERNAL\x10\x0f\x12!\n\x1d\x46\x41ILURE_KIND_CONTEXT_TOO_LONG\x10\x10\x12\x18\n\x14\x46\x41ILURE_KIND_BLOCKED\x10\x11\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -33,7 +33,7 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'podium.common.v1.failure_pb
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_FAILUREKIND']._serialized_start=226
-  _globals['_FAILUREKIND']._serialized_end=783
+  _globals['_FAILUREKIND']._serialized_end=809
   _globals['_FAILURE']._serialized_start=85
   _globals['_FAILURE']._serialized_end=223
 # @@protoc_insertion_point(module_scope)

@@ -60,6 +60,8 @@ class _FailureKindEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_FailureKi
     """A fault of the platform itself."""
     FAILURE_KIND_CONTEXT_TOO_LONG: _FailureKind.ValueType  # 16
     """The prompt, or the longest answer asked for, does not fit the model's context."""
+    FAILURE_KIND_BLOCKED: _FailureKind.ValueType  # 17
+    """A guardrail of the policy blocked the call, its result or the answer."""
 
 class FailureKind(_FailureKind, metaclass=_FailureKindEnumTypeWrapper):
     """The reason why a call did not give a result. The orchestrator, the reward and the
@@ -102,6 +104,8 @@ FAILURE_KIND_INTERNAL: FailureKind.ValueType  # 15
 """A fault of the platform itself."""
 FAILURE_KIND_CONTEXT_TOO_LONG: FailureKind.ValueType  # 16
 """The prompt, or the longest answer asked for, does not fit the model's context."""
+FAILURE_KIND_BLOCKED: FailureKind.ValueType  # 17
+"""A guardrail of the policy blocked the call, its result or the answer."""
 Global___FailureKind: _TypeAlias = FailureKind  # noqa: Y015
 
 @_typing.final

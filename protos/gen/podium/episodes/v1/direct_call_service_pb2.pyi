@@ -15,6 +15,7 @@ from podium.common.v1 import failure_pb2 as _failure_pb2
 from podium.common.v1 import money_pb2 as _money_pb2
 from podium.common.v1 import usage_pb2 as _usage_pb2
 from podium.orchestrator.v1 import orchestrator_service_pb2 as _orchestrator_service_pb2
+from podium.registry.v1 import guardrail_pb2 as _guardrail_pb2
 import builtins as _builtins
 import sys
 import typing as _typing
@@ -150,6 +151,7 @@ class DirectCall(_message.Message):
     LATENCY_FIELD_NUMBER: _builtins.int
     FUNCTION_CALLS_FIELD_NUMBER: _builtins.int
     LOGPROBS_JSON_FIELD_NUMBER: _builtins.int
+    GUARDRAILS_FIELD_NUMBER: _builtins.int
     id: _builtins.str
     """UUIDv7 made by the caller; also its trace id."""
     ended: _builtins.bool
@@ -208,6 +210,10 @@ class DirectCall(_message.Message):
     def function_calls(self) -> _containers.RepeatedCompositeFieldContainer[_orchestrator_service_pb2.FunctionCall]:
         """Functions that the model asks for."""
 
+    @_builtins.property
+    def guardrails(self) -> _containers.RepeatedCompositeFieldContainer[_guardrail_pb2.GuardrailDecision]:
+        """Decisions of the guardrails, in order."""
+
     def __init__(
         self,
         *,
@@ -230,10 +236,11 @@ class DirectCall(_message.Message):
         latency: _duration_pb2.Duration | None = ...,
         function_calls: _abc.Iterable[_orchestrator_service_pb2.FunctionCall] | None = ...,
         logprobs_json: _builtins.str = ...,
+        guardrails: _abc.Iterable[_guardrail_pb2.GuardrailDecision] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["cost", b"cost", "create_time", b"create_time", "failure", b"failure", "latency", b"latency", "spec", b"spec", "usage", b"usage"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["content", b"content", "content_json", b"content_json", "cost", b"cost", "create_time", b"create_time", "ended", b"ended", "failure", b"failure", "files", b"files", "finish_reason", b"finish_reason", "function_calls", b"function_calls", "id", b"id", "latency", b"latency", "ledger_key", b"ledger_key", "logprobs_json", b"logprobs_json", "model_alias", b"model_alias", "policy_name", b"policy_name", "policy_version", b"policy_version", "spec", b"spec", "tool_version", b"tool_version", "usage", b"usage"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["content", b"content", "content_json", b"content_json", "cost", b"cost", "create_time", b"create_time", "ended", b"ended", "failure", b"failure", "files", b"files", "finish_reason", b"finish_reason", "function_calls", b"function_calls", "guardrails", b"guardrails", "id", b"id", "latency", b"latency", "ledger_key", b"ledger_key", "logprobs_json", b"logprobs_json", "model_alias", b"model_alias", "policy_name", b"policy_name", "policy_version", b"policy_version", "spec", b"spec", "tool_version", b"tool_version", "usage", b"usage"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -17,6 +17,7 @@ from podium.common.v1 import usage_pb2 as _usage_pb2
 from podium.episodes.v1 import check_pb2 as _check_pb2
 from podium.episodes.v1 import feedback_pb2 as _feedback_pb2
 from podium.orchestrator.v1 import orchestrator_service_pb2 as _orchestrator_service_pb2
+from podium.registry.v1 import guardrail_pb2 as _guardrail_pb2
 from podium.registry.v1 import tool_pb2 as _tool_pb2
 import builtins as _builtins
 import sys
@@ -717,6 +718,7 @@ class ActionDecided(_message.Message):
     MODEL_VERSION_FIELD_NUMBER: _builtins.int
     LEFT_OUT_FIELD_NUMBER: _builtins.int
     PREFERENCE_LINE_FIELD_NUMBER: _builtins.int
+    GUARDRAILS_FIELD_NUMBER: _builtins.int
     model_version: _builtins.str
     """Model version that decided."""
     preference_line: _builtins.str
@@ -743,6 +745,10 @@ class ActionDecided(_message.Message):
     def left_out(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """The parts that its context had no room for."""
 
+    @_builtins.property
+    def guardrails(self) -> _containers.RepeatedCompositeFieldContainer[_guardrail_pb2.GuardrailDecision]:
+        """Decisions of the guardrails on a final answer."""
+
     def __init__(
         self,
         *,
@@ -753,10 +759,11 @@ class ActionDecided(_message.Message):
         model_version: _builtins.str = ...,
         left_out: _abc.Iterable[_builtins.str] | None = ...,
         preference_line: _builtins.str = ...,
+        guardrails: _abc.Iterable[_guardrail_pb2.GuardrailDecision] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["action", b"action", "cost", b"cost", "latency", b"latency", "usage", b"usage"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["action", b"action", "cost", b"cost", "latency", b"latency", "left_out", b"left_out", "model_version", b"model_version", "preference_line", b"preference_line", "usage", b"usage"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["action", b"action", "cost", b"cost", "guardrails", b"guardrails", "latency", b"latency", "left_out", b"left_out", "model_version", b"model_version", "preference_line", b"preference_line", "usage", b"usage"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -775,6 +782,7 @@ class ToolReturned(_message.Message):
     LATENCY_FIELD_NUMBER: _builtins.int
     USAGE_FIELD_NUMBER: _builtins.int
     CHILD_FIELD_NUMBER: _builtins.int
+    GUARDRAILS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def observation(self) -> _orchestrator_service_pb2.Observation:
         """The call and what it gave."""
@@ -795,6 +803,10 @@ class ToolReturned(_message.Message):
     def child(self) -> Global___ChildEpisode:
         """The episode that answered, for tools of kind podium; unset for any other."""
 
+    @_builtins.property
+    def guardrails(self) -> _containers.RepeatedCompositeFieldContainer[_guardrail_pb2.GuardrailDecision]:
+        """Decisions of the guardrails."""
+
     def __init__(
         self,
         *,
@@ -803,10 +815,11 @@ class ToolReturned(_message.Message):
         latency: _duration_pb2.Duration | None = ...,
         usage: _usage_pb2.Usage | None = ...,
         child: Global___ChildEpisode | None = ...,
+        guardrails: _abc.Iterable[_guardrail_pb2.GuardrailDecision] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["child", b"child", "cost", b"cost", "latency", b"latency", "observation", b"observation", "usage", b"usage"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["child", b"child", "cost", b"cost", "latency", b"latency", "observation", b"observation", "usage", b"usage"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["child", b"child", "cost", b"cost", "guardrails", b"guardrails", "latency", b"latency", "observation", b"observation", "usage", b"usage"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

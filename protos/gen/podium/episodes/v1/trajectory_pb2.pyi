@@ -16,6 +16,7 @@ from podium.common.v1 import usage_pb2 as _usage_pb2
 from podium.episodes.v1 import episode_pb2 as _episode_pb2
 from podium.episodes.v1 import feedback_pb2 as _feedback_pb2
 from podium.orchestrator.v1 import orchestrator_service_pb2 as _orchestrator_service_pb2
+from podium.registry.v1 import guardrail_pb2 as _guardrail_pb2
 from podium.registry.v1 import policy_pb2 as _policy_pb2
 from podium.registry.v1 import toolset_pb2 as _toolset_pb2
 import builtins as _builtins
@@ -444,6 +445,7 @@ class ModelCall(_message.Message):
     COST_FIELD_NUMBER: _builtins.int
     FAILURE_FIELD_NUMBER: _builtins.int
     GRANTED_OUTPUT_TOKENS_FIELD_NUMBER: _builtins.int
+    GUARDRAILS_FIELD_NUMBER: _builtins.int
     key: _builtins.str
     """"<episode id>/<turn>/model/0"."""
     granted_output_tokens: _builtins.int
@@ -462,6 +464,10 @@ class ModelCall(_message.Message):
     def failure(self) -> _failure_pb2.Failure:
         """The reason why there is no response; unset when there is one."""
 
+    @_builtins.property
+    def guardrails(self) -> _containers.RepeatedCompositeFieldContainer[_guardrail_pb2.GuardrailDecision]:
+        """Decisions of the guardrails on a final answer."""
+
     def __init__(
         self,
         *,
@@ -470,10 +476,11 @@ class ModelCall(_message.Message):
         cost: _money_pb2.Money | None = ...,
         failure: _failure_pb2.Failure | None = ...,
         granted_output_tokens: _builtins.int = ...,
+        guardrails: _abc.Iterable[_guardrail_pb2.GuardrailDecision] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["cost", b"cost", "failure", b"failure", "response", b"response"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["cost", b"cost", "failure", b"failure", "granted_output_tokens", b"granted_output_tokens", "key", b"key", "response", b"response"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cost", b"cost", "failure", b"failure", "granted_output_tokens", b"granted_output_tokens", "guardrails", b"guardrails", "key", b"key", "response", b"response"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -503,6 +510,7 @@ class ToolInvocation(_message.Message):
     CUT_REASON_FIELD_NUMBER: _builtins.int
     EXECUTOR_FIELD_NUMBER: _builtins.int
     GIVES_ANSWER_FIELD_NUMBER: _builtins.int
+    GUARDRAILS_FIELD_NUMBER: _builtins.int
     key: _builtins.str
     """"<episode id>/<turn>/tool/<call index>"."""
     tool_version: _builtins.int
@@ -566,6 +574,10 @@ class ToolInvocation(_message.Message):
         wrote nothing that could be run.
         """
 
+    @_builtins.property
+    def guardrails(self) -> _containers.RepeatedCompositeFieldContainer[_guardrail_pb2.GuardrailDecision]:
+        """Decisions of the guardrails."""
+
     def __init__(
         self,
         *,
@@ -587,10 +599,11 @@ class ToolInvocation(_message.Message):
         cut_reason: _builtins.str = ...,
         executor: Global___ToolInvocation | None = ...,
         gives_answer: _builtins.bool = ...,
+        guardrails: _abc.Iterable[_guardrail_pb2.GuardrailDecision] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["approval", b"approval", "child", b"child", "cost", b"cost", "executor", b"executor", "latency", b"latency", "observation", b"observation", "usage", b"usage"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["answered_by_model", b"answered_by_model", "approval", b"approval", "child", b"child", "cost", b"cost", "cut_reason", b"cut_reason", "executor", b"executor", "found_tools", b"found_tools", "gives_answer", b"gives_answer", "granted_output_tokens", b"granted_output_tokens", "key", b"key", "latency", b"latency", "latency_modelled", b"latency_modelled", "model", b"model", "observation", b"observation", "sku", b"sku", "tool_version", b"tool_version", "unsent", b"unsent", "usage", b"usage"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["answered_by_model", b"answered_by_model", "approval", b"approval", "child", b"child", "cost", b"cost", "cut_reason", b"cut_reason", "executor", b"executor", "found_tools", b"found_tools", "gives_answer", b"gives_answer", "granted_output_tokens", b"granted_output_tokens", "guardrails", b"guardrails", "key", b"key", "latency", b"latency", "latency_modelled", b"latency_modelled", "model", b"model", "observation", b"observation", "sku", b"sku", "tool_version", b"tool_version", "unsent", b"unsent", "usage", b"usage"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

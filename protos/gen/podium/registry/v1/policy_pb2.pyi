@@ -11,6 +11,7 @@ from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from podium.common.v1 import money_pb2 as _money_pb2
+from podium.registry.v1 import guardrail_pb2 as _guardrail_pb2
 from podium.registry.v1 import tool_pb2 as _tool_pb2
 import builtins as _builtins
 import sys
@@ -245,6 +246,82 @@ class ToolSelector(_message.Message):
 Global___ToolSelector: _TypeAlias = ToolSelector  # noqa: Y015
 
 @_typing.final
+class Guardrail(_message.Message):
+    """Reads what calls send and give, and what episodes answer."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    ACTION_FIELD_NUMBER: _builtins.int
+    STAGES_FIELD_NUMBER: _builtins.int
+    TOOLS_FIELD_NUMBER: _builtins.int
+    SECRETS_FIELD_NUMBER: _builtins.int
+    PERSONAL_DATA_FIELD_NUMBER: _builtins.int
+    JSON_SCHEMA_FIELD_NUMBER: _builtins.int
+    SIZE_FIELD_NUMBER: _builtins.int
+    DENY_FIELD_NUMBER: _builtins.int
+    HTTP_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    """Name, unique in its policy; decisions name it."""
+    action: _guardrail_pb2.GuardrailAction.ValueType
+    """What follows where it finds something."""
+    @_builtins.property
+    def stages(self) -> _containers.RepeatedScalarFieldContainer[_guardrail_pb2.GuardrailStage.ValueType]:
+        """Where it reads; empty means everywhere."""
+
+    @_builtins.property
+    def tools(self) -> Global___ToolSelector:
+        """Calls whose input and output it reads; unset means all."""
+
+    @_builtins.property
+    def secrets(self) -> _guardrail_pb2.SecretPatterns:
+        """Credentials."""
+
+    @_builtins.property
+    def personal_data(self) -> _guardrail_pb2.PersonalData:
+        """Personal data."""
+
+    @_builtins.property
+    def json_schema(self) -> _guardrail_pb2.JsonSchemaCheck:
+        """The form of a JSON."""
+
+    @_builtins.property
+    def size(self) -> _guardrail_pb2.SizeCheck:
+        """The length."""
+
+    @_builtins.property
+    def deny(self) -> _guardrail_pb2.DenyList:
+        """Words and patterns."""
+
+    @_builtins.property
+    def http(self) -> _guardrail_pb2.HttpGuard:
+        """A server."""
+
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        action: _guardrail_pb2.GuardrailAction.ValueType = ...,
+        stages: _abc.Iterable[_guardrail_pb2.GuardrailStage.ValueType] | None = ...,
+        tools: Global___ToolSelector | None = ...,
+        secrets: _guardrail_pb2.SecretPatterns | None = ...,
+        personal_data: _guardrail_pb2.PersonalData | None = ...,
+        json_schema: _guardrail_pb2.JsonSchemaCheck | None = ...,
+        size: _guardrail_pb2.SizeCheck | None = ...,
+        deny: _guardrail_pb2.DenyList | None = ...,
+        http: _guardrail_pb2.HttpGuard | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["check", b"check", "deny", b"deny", "http", b"http", "json_schema", b"json_schema", "personal_data", b"personal_data", "secrets", b"secrets", "size", b"size", "tools", b"tools"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["action", b"action", "check", b"check", "deny", b"deny", "http", b"http", "json_schema", b"json_schema", "name", b"name", "personal_data", b"personal_data", "secrets", b"secrets", "size", b"size", "stages", b"stages", "tools", b"tools"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType_check: _TypeAlias = _typing.Literal["secrets", "personal_data", "json_schema", "size", "deny", "http"]  # noqa: Y015
+    _WhichOneofArgType_check: _TypeAlias = _typing.Literal["check", b"check"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType_check) -> _WhichOneofReturnType_check | None: ...
+
+Global___Guardrail: _TypeAlias = Guardrail  # noqa: Y015
+
+@_typing.final
 class LearningSettings(_message.Message):
     """What the episodes of a policy contribute to training, beside what they are started for."""
 
@@ -306,6 +383,7 @@ class PolicySpec(_message.Message):
     NO_PRESETS_FIELD_NUMBER: _builtins.int
     PARALLEL_CALLS_FIELD_NUMBER: _builtins.int
     LEARNING_FIELD_NUMBER: _builtins.int
+    GUARDRAILS_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """Lower-case name, unique per tenant, at most 64 characters."""
     preset: Global___PolicyPreset.ValueType
@@ -370,6 +448,10 @@ class PolicySpec(_message.Message):
     def learning(self) -> Global___LearningSettings:
         """What its episodes contribute to training."""
 
+    @_builtins.property
+    def guardrails(self) -> _containers.RepeatedCompositeFieldContainer[Global___Guardrail]:
+        """What reads its calls and answers, in this order. A guardrail that blocks ends the reading."""
+
     def __init__(
         self,
         *,
@@ -391,10 +473,11 @@ class PolicySpec(_message.Message):
         no_presets: _builtins.bool = ...,
         parallel_calls: _builtins.int = ...,
         learning: Global___LearningSettings | None = ...,
+        guardrails: _abc.Iterable[Global___Guardrail] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["allow", b"allow", "approval", b"approval", "approval_timeout", b"approval_timeout", "deny", b"deny", "latency_ceiling", b"latency_ceiling", "learning", b"learning", "preferences", b"preferences", "price_ceiling", b"price_ceiling"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["allow", b"allow", "approval", b"approval", "approval_timeout", b"approval_timeout", "budget_ids", b"budget_ids", "deny", b"deny", "instruction", b"instruction", "latency_ceiling", b"latency_ceiling", "learning", b"learning", "name", b"name", "no_presets", b"no_presets", "parallel_calls", b"parallel_calls", "preferences", b"preferences", "preset", b"preset", "price_ceiling", b"price_ceiling", "required_tags", b"required_tags", "self_approval", b"self_approval", "training_consent", b"training_consent", "unknown_price", b"unknown_price"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["allow", b"allow", "approval", b"approval", "approval_timeout", b"approval_timeout", "budget_ids", b"budget_ids", "deny", b"deny", "guardrails", b"guardrails", "instruction", b"instruction", "latency_ceiling", b"latency_ceiling", "learning", b"learning", "name", b"name", "no_presets", b"no_presets", "parallel_calls", b"parallel_calls", "preferences", b"preferences", "preset", b"preset", "price_ceiling", b"price_ceiling", "required_tags", b"required_tags", "self_approval", b"self_approval", "training_consent", b"training_consent", "unknown_price", b"unknown_price"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

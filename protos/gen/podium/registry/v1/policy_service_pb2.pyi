@@ -747,22 +747,28 @@ class CallDecision(_message.Message):
     ALLOWED_FIELD_NUMBER: _builtins.int
     REASON_FIELD_NUMBER: _builtins.int
     NEEDS_APPROVAL_FIELD_NUMBER: _builtins.int
+    GUARDRAILS_FIELD_NUMBER: _builtins.int
     allowed: _builtins.bool
     """True if the call may be made."""
     reason: _builtins.str
     """The rule that decided, in words."""
     needs_approval: _builtins.bool
     """True if a person must approve it first."""
+    @_builtins.property
+    def guardrails(self) -> _containers.RepeatedCompositeFieldContainer[_policy_pb2.Guardrail]:
+        """What reads the call's input and output: of the policy and of those that bind the caller."""
+
     def __init__(
         self,
         *,
         allowed: _builtins.bool = ...,
         reason: _builtins.str = ...,
         needs_approval: _builtins.bool = ...,
+        guardrails: _abc.Iterable[_policy_pb2.Guardrail] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["allowed", b"allowed", "needs_approval", b"needs_approval", "reason", b"reason"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["allowed", b"allowed", "guardrails", b"guardrails", "needs_approval", b"needs_approval", "reason", b"reason"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

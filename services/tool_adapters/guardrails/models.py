@@ -1,0 +1,116 @@
+"""Guardrails as the adapters apply them, and what they come to."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Generic, Protocol, Self, TypeVar
+
+from podium_kit.failures import ToolFailure
+
+REDACTED = "[redacted]"
+
+
+def mark(length: int) -> str:
+    """Replaces text of that length, and is never longer: a hold covers what is sent."""
+    return REDACTED if length >= len(REDACTED) else "*" * length
+
+
+class Stage(StrEnum):
+    INPUT = "input"
+    OUTPUT = "output"
+    ANSWER = "answer"
+
+
+class Action(StrEnum):
+    BLOCK = "block"
+    REDACT = "redact"
+    FLAG = "flag"
+
+
+class Verdict(StrEnum):
+    PASSED = "passed"
+    FLAGGED = "flagged"
+    REDACTED = "redacted"
+    BLOCKED = "blocked"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True)
+class Reading:
+    """The texts that a guardrail reads, of a call of a tool or of an answer.
+
+    `document` is what a JSON Schema is applied to; None where there is no such text.
+    """
+
+    stage: Stage
+    tool: str
+    model: str
+    texts: tuple[str, ...]
+    document: str | None
+
+
+@dataclass(frozen=True)
+class Finding:
+    """The reason why texts do not pass, without what was found; `texts` are those that may be shown
+    in their place, None where there are none."""
+
+    reason: str
+    texts: tuple[str, ...] | None = None
+
+
+class TextCheck(Protocol):
+    """Needs nothing but the texts."""
+
+    def find(self, reading: Reading) -> Finding | None: ...
+
+
+@dataclass(frozen=True)
+class ServerCheck:
+    """Asks a server of the tenant's; without an SKU its answers cost nothing."""
+
+    url: str
+    secret: str
+    timeout_s: float
+    passes_on_error: bool
+    sku: str
+
+
+@dataclass(frozen=True)
+class Guardrail:
+    name: str
+    action: Action
+    stages: frozenset[Stage]
+    check: TextCheck | ServerCheck
+
+
+@dataclass(frozen=True)
+class Decision:
+    guardrail: str
+    stage: Stage
+    verdict: Verdict
+    reason: str = ""
+    ledger_key: str = ""
+
+
+class Readable(Protocol):
+    """A call, a result or an answer, whose texts can be read and replaced."""
+
+    @property
+    def texts(self) -> tuple[str, ...]: ...
+
+    @property
+    def document(self) -> str | None: ...
+
+    def with_texts(self, texts: Sequence[str]) -> Self: ...
+
+
+Subject = TypeVar("Subject", bound=Readable)
+
+
+@dataclass(frozen=True)
+class Read(Generic[Subject]):
+    """What was read as it may be shown, or the failure that is shown in its place."""
+
+    subject: Subject
+    decisions: tuple[Decision, ...] = ()
+    failure: ToolFailure | None = None

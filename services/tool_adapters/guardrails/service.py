@@ -1,0 +1,99 @@
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from podium_kit import telemetry
+from podium_kit.failures import FailureKind, ToolFailure
+from podium_kit.limits.concurrency import FairThread
+from podium_kit.rpc.identity import current_identity
+from tool_adapters.guardrails.models import (
+    Action,
+    Decision,
+    Finding,
+    Guardrail,
+    Read,
+    Reading,
+    ServerCheck,
+    Stage,
+    Subject,
+    Verdict,
+)
+from tool_adapters.guardrails.servers import ServerGuardrails, Undecided
+
+# A millisecond or two.
+READ_AT_ONCE_CHARACTERS_MAX = 16_384
+NAMES = {Stage.INPUT: "the call", Stage.OUTPUT: "the result", Stage.ANSWER: "the answer"}
+
+
+@dataclass(frozen=True)
+class Guardrails:
+    servers: ServerGuardrails
+    reading: FairThread = field(default_factory=FairThread)
+
+    async def read(
+        self,
+        guardrails: Sequence[Guardrail],
+        stage: Stage,
+        subject: Subject,
+        tool: str = "",
+        model: str = "",
+    ) -> Read[Subject]:
+        """Reads the texts of a subject, each guardrail what those before it leave."""
+        result = Read(subject)
+        for guardrail in guardrails:
+            if stage not in guardrail.stages:
+                continue
+            attributes = {"podium.guardrail": guardrail.name, "podium.guardrail.stage": stage.value}
+            with telemetry.span("guardrail", {**attributes}) as span:
+                result = await self._applied(guardrail, stage, result, tool, model)
+                span.set_attribute("podium.guardrail.verdict", result.decisions[-1].verdict.value)
+            if result.failure is not None:
+                break
+        return result
+
+    async def _applied(
+        self, guardrail: Guardrail, stage: Stage, before: Read[Subject], tool: str, model: str
+    ) -> Read[Subject]:
+        subject = before.subject
+        reading = Reading(stage, tool, model, subject.texts, subject.document)
+        decision = Decision(guardrail.name, stage, Verdict.PASSED)
+        try:
+            finding, key = await self._found(guardrail, reading)
+        except Undecided as error:
+            assert isinstance(guardrail.check, ServerCheck)
+            decision = replace(decision, reason=f"it gave no answer: {error}")
+            decision = replace(decision, ledger_key=error.ledger_key)
+            if guardrail.check.passes_on_error:
+                return _with(before, replace(decision, verdict=Verdict.FAILED))
+            return _blocked(before, decision)
+        decision = replace(decision, ledger_key=key)
+        if finding is None:
+            return _with(before, decision)
+        decision = replace(decision, reason=finding.reason)
+        if guardrail.action is Action.FLAG:
+            return _with(before, replace(decision, verdict=Verdict.FLAGGED))
+        if guardrail.action is Action.BLOCK or finding.texts is None:
+            return _blocked(before, decision)
+        redacted = replace(before, subject=subject.with_texts(finding.texts))
+        return _with(redacted, replace(decision, verdict=Verdict.REDACTED))
+
+    async def _found(self, guardrail: Guardrail, reading: Reading) -> tuple[Finding | None, str]:
+        check = guardrail.check
+        if isinstance(check, ServerCheck):
+            return await self.servers.find(guardrail, check, reading)
+        if sum(map(len, reading.texts)) <= READ_AT_ONCE_CHARACTERS_MAX:
+            return check.find(reading), ""
+        # While the event loop serves others.
+        tenant = current_identity().tenant
+        return await self.reading.run(tenant, lambda: check.find(reading)), ""
+
+
+def _with(read: Read[Subject], decision: Decision) -> Read[Subject]:
+    return replace(read, decisions=(*read.decisions, decision))
+
+
+def _blocked(read: Read[Subject], decision: Decision) -> Read[Subject]:
+    name = NAMES[decision.stage]
+    message = f"the guardrail {decision.guardrail} blocked {name}: {decision.reason}"
+    failure = ToolFailure(FailureKind.BLOCKED, message)
+    blocked = replace(decision, verdict=Verdict.BLOCKED)
+    return replace(_with(read, blocked), failure=failure)
