@@ -613,7 +613,7 @@ class Failure(Model):
     model_config = ConfigDict(
         arbitrary_types_allowed=True,
     )
-    kind: Literal["FAILURE_KIND_INVALID_ARGUMENTS", "FAILURE_KIND_TIMEOUT", "FAILURE_KIND_UNAVAILABLE", "FAILURE_KIND_RATE_LIMITED", "FAILURE_KIND_PERMISSION_DENIED", "FAILURE_KIND_TOOL_ERROR", "FAILURE_KIND_MALFORMED_OUTPUT", "FAILURE_KIND_OUTPUT_TOO_LARGE", "FAILURE_KIND_LIMIT_EXCEEDED", "FAILURE_KIND_NOT_FOUND", "FAILURE_KIND_DENIED_BY_POLICY", "FAILURE_KIND_BUDGET_EXHAUSTED", "FAILURE_KIND_CANCELLED", "FAILURE_KIND_MALFORMED_ACTION", "FAILURE_KIND_INTERNAL", "FAILURE_KIND_CONTEXT_TOO_LONG"] | str | None = (
+    kind: Literal["FAILURE_KIND_INVALID_ARGUMENTS", "FAILURE_KIND_TIMEOUT", "FAILURE_KIND_UNAVAILABLE", "FAILURE_KIND_RATE_LIMITED", "FAILURE_KIND_PERMISSION_DENIED", "FAILURE_KIND_TOOL_ERROR", "FAILURE_KIND_MALFORMED_OUTPUT", "FAILURE_KIND_OUTPUT_TOO_LARGE", "FAILURE_KIND_LIMIT_EXCEEDED", "FAILURE_KIND_NOT_FOUND", "FAILURE_KIND_DENIED_BY_POLICY", "FAILURE_KIND_BUDGET_EXHAUSTED", "FAILURE_KIND_CANCELLED", "FAILURE_KIND_MALFORMED_ACTION", "FAILURE_KIND_INTERNAL", "FAILURE_KIND_CONTEXT_TOO_LONG", "FAILURE_KIND_BLOCKED"] | str | None = (
         None
     )
     """
@@ -1047,7 +1047,7 @@ class EpisodeFilter(Model):
     """
     Teams of those subjects.
     """
-    failure_kinds: list[Literal["FAILURE_KIND_INVALID_ARGUMENTS", "FAILURE_KIND_TIMEOUT", "FAILURE_KIND_UNAVAILABLE", "FAILURE_KIND_RATE_LIMITED", "FAILURE_KIND_PERMISSION_DENIED", "FAILURE_KIND_TOOL_ERROR", "FAILURE_KIND_MALFORMED_OUTPUT", "FAILURE_KIND_OUTPUT_TOO_LARGE", "FAILURE_KIND_LIMIT_EXCEEDED", "FAILURE_KIND_NOT_FOUND", "FAILURE_KIND_DENIED_BY_POLICY", "FAILURE_KIND_BUDGET_EXHAUSTED", "FAILURE_KIND_CANCELLED", "FAILURE_KIND_MALFORMED_ACTION", "FAILURE_KIND_INTERNAL", "FAILURE_KIND_CONTEXT_TOO_LONG"] | str] = (
+    failure_kinds: list[Literal["FAILURE_KIND_INVALID_ARGUMENTS", "FAILURE_KIND_TIMEOUT", "FAILURE_KIND_UNAVAILABLE", "FAILURE_KIND_RATE_LIMITED", "FAILURE_KIND_PERMISSION_DENIED", "FAILURE_KIND_TOOL_ERROR", "FAILURE_KIND_MALFORMED_OUTPUT", "FAILURE_KIND_OUTPUT_TOO_LARGE", "FAILURE_KIND_LIMIT_EXCEEDED", "FAILURE_KIND_NOT_FOUND", "FAILURE_KIND_DENIED_BY_POLICY", "FAILURE_KIND_BUDGET_EXHAUSTED", "FAILURE_KIND_CANCELLED", "FAILURE_KIND_MALFORMED_ACTION", "FAILURE_KIND_INTERNAL", "FAILURE_KIND_CONTEXT_TOO_LONG", "FAILURE_KIND_BLOCKED"] | str] = (
         []
     )
     """
@@ -2847,6 +2847,21 @@ class Competence(Model):
     """
 
 
+class DenyList(Model):
+    """
+    Finds words and patterns.
+    """
+
+    words: list[str] = []
+    """
+    Words or phrases, found as whole words, whatever their case.
+    """
+    patterns: list[str] = []
+    """
+    Regular expressions of RE2.
+    """
+
+
 class DeprecateToolRequest(Model):
     """
     Asks to deprecate a tool.
@@ -2897,6 +2912,48 @@ class FunctionConnection(Model):
     function: str = ""
     """
     Its name, for example "calculator".
+    """
+
+
+class GuardrailDecision(Model):
+    """
+    The decision of one guardrail on one text.
+    """
+
+    guardrail: str = ""
+    """
+    Name of the guardrail.
+    """
+    stage: Literal["GUARDRAIL_STAGE_INPUT", "GUARDRAIL_STAGE_OUTPUT", "GUARDRAIL_STAGE_ANSWER"] | str | None = (
+        None
+    )
+    """
+    What it read.
+    """
+    verdict: Literal["GUARDRAIL_VERDICT_PASSED", "GUARDRAIL_VERDICT_FLAGGED", "GUARDRAIL_VERDICT_REDACTED", "GUARDRAIL_VERDICT_BLOCKED", "GUARDRAIL_VERDICT_FAILED"] | str | None = (
+        None
+    )
+    """
+    What it came to.
+    """
+    reason: str = ""
+    """
+    The reason, in words, without what was found; unset where it passed.
+    """
+    ledger_key: str = ""
+    """
+    Key of its cost in the ledger; unset where it has no price.
+    """
+
+
+class JsonSchemaCheck(Model):
+    """
+    Finds texts that are no JSON of a schema.
+    """
+
+    schema_json_: Annotated[str, Field(alias="schema_json")] = ""
+    """
+    JSON Schema.
     """
 
 
@@ -3101,6 +3158,19 @@ class PastEpisodes(Model):
     limit: int = 0
     """
     At most so many, the newest; 0 means 200, at most 2000.
+    """
+
+
+class PersonalData(Model):
+    """
+    Finds personal data.
+    """
+
+    kinds: list[Literal["PERSONAL_DATA_KIND_EMAIL", "PERSONAL_DATA_KIND_PHONE", "PERSONAL_DATA_KIND_CARD", "PERSONAL_DATA_KIND_IBAN", "PERSONAL_DATA_KIND_US_SSN"] | str] = (
+        []
+    )
+    """
+    Kinds to find; empty means all.
     """
 
 
@@ -3506,6 +3576,12 @@ class RetrievalConnection(Model):
     """
 
 
+class SecretPatterns(Model):
+    """
+    Finds credentials by the forms of well-known providers: keys, tokens, private keys.
+    """
+
+
 class SecretRef(Model):
     """
     The name of a secret the adapters resolve when they call the tool. The value never passes through the registry, a workflow or a trajectory.
@@ -3514,6 +3590,17 @@ class SecretRef(Model):
     name: str = ""
     """
     Name of the secret in the adapters' secret store.
+    """
+
+
+class SizeCheck(Model):
+    """
+    Finds texts that are too long.
+    """
+
+    max_characters: int = 0
+    """
+    Most characters of all texts together.
     """
 
 
@@ -4991,6 +5078,38 @@ class GrpcConnection(Model):
     """
 
 
+class HttpGuard(Model):
+    """
+    Asks a server of the tenant's. It is sent {"guardrail", "stage", "tool", "model", "texts"} by POST and answers {"flagged", "reason", "texts"}; see docs/guardrails.md.
+    """
+
+    model_config = ConfigDict(
+        arbitrary_types_allowed=True,
+    )
+    url: str = ""
+    """
+    An http or https URL. Addresses that are not public are rejected, as those of tools are.
+    """
+    secret: SecretRef | None = None
+    """
+    Secret of the policy's owner that is sent as "Authorization: Bearer"; unset means none.
+    """
+    timeout: Duration | None = None
+    """
+    Longest wait for the answer; unset means 2 s, at most 30 s.
+    """
+    on_error: Literal["GUARDRAIL_ERROR_RULE_BLOCK", "GUARDRAIL_ERROR_RULE_ALLOW"] | str | None = (
+        None
+    )
+    """
+    What follows where the server gives no usable answer.
+    """
+    sku: str = ""
+    """
+    SKU of the dimension "call" by which each question is charged; begins with "guardrails/". Unset means that questions cost nothing.
+    """
+
+
 class ListActivationsResponse(Model):
     """
     A page of activations.
@@ -5154,92 +5273,6 @@ class OAuth2ClientCredentials(Model):
     scopes: list[str] = []
     """
     What is asked for; empty means what the server gives by itself.
-    """
-
-
-class PolicySpec(Model):
-    """
-    The author's description of a policy.
-    """
-
-    model_config = ConfigDict(
-        arbitrary_types_allowed=True,
-    )
-    name: str = ""
-    """
-    Lower-case name, unique per tenant, at most 64 characters.
-    """
-    preset: Literal["POLICY_PRESET_ACCURACY_FIRST", "POLICY_PRESET_COST_FIRST", "POLICY_PRESET_SPEED_FIRST", "POLICY_PRESET_BALANCED"] | str | None = (
-        None
-    )
-    """
-    Starting weights; weights given in preferences override them.
-    """
-    preferences: PreferenceVector | None = None
-    """
-    Weights.
-    """
-    allow: ToolSelector | None = None
-    """
-    When set, only matching tools are allowed.
-    """
-    deny: ToolSelector | None = None
-    """
-    Matching tools are rejected, even when allowed.
-    """
-    required_tags: list[str] = []
-    """
-    Tags every tool must carry, for example "on-premise".
-    """
-    price_ceiling: Money | None = None
-    """
-    Tools whose worst case for one call costs more are rejected; unset means no ceiling.
-    """
-    latency_ceiling: Duration | None = None
-    """
-    Tools whose measured p95 is above are rejected; unset means no ceiling.
-    """
-    unknown_price: Literal["UNKNOWN_PRICE_RULE_REJECT", "UNKNOWN_PRICE_RULE_ADMIT_AT_CEILING", "UNKNOWN_PRICE_RULE_ADMIT"] | str | None = (
-        None
-    )
-    """
-    The treatment of a call whose price is unknown.
-    """
-    approval: ToolSelector | None = None
-    """
-    Tools whose calls wait for a person's approval.
-    """
-    instruction: str = ""
-    """
-    Preference in words, shown to the orchestrator; unset means none.
-    """
-    budget_ids: list[str] = []
-    """
-    Budgets that apply, by id in the ledger, besides the tenant's own.
-    """
-    training_consent: bool = False
-    """
-    True if trajectories under this policy may train a model.
-    """
-    approval_timeout: Duration | None = None
-    """
-    How long a call waits for a person before it counts as denied; unset means one hour.
-    """
-    self_approval: bool = False
-    """
-    True if anyone who starts an episode may approve its calls.
-    """
-    no_presets: bool = False
-    """
-    True if episodes must run under a policy that the tenant wrote; only in the policies named "floor" and "platform-floor".
-    """
-    parallel_calls: int = 0
-    """
-    Most independent tool calls that an episode may make in one turn; 0 means as many as its request asks for.
-    """
-    learning: LearningSettings | None = None
-    """
-    What its episodes contribute to training.
     """
 
 
@@ -5492,6 +5525,10 @@ class ActionDecided(Model):
     preference_line: str = ""
     """
     The prompt's line on weights, limits and the worth of a right answer by each way to it.
+    """
+    guardrails: Annotated[list[GuardrailDecision], Field(validate_default=True)] = []
+    """
+    Decisions of the guardrails on a final answer.
     """
 
 
@@ -5803,6 +5840,10 @@ class ModelCall(Model):
     """
     Output tokens the budgets covered, when fewer than were asked for; 0 when they covered all.
     """
+    guardrails: Annotated[list[GuardrailDecision], Field(validate_default=True)] = []
+    """
+    Decisions of the guardrails on a final answer.
+    """
 
 
 class PutWebhookResponse(Model):
@@ -6000,6 +6041,10 @@ class ToolInvocation(Model):
     """
     True if the caller gave the result of its function as the episode's answer.
     """
+    guardrails: Annotated[list[GuardrailDecision], Field(validate_default=True)] = []
+    """
+    Decisions of the guardrails.
+    """
 
 
 class ToolReturned(Model):
@@ -6029,6 +6074,10 @@ class ToolReturned(Model):
     child: ChildEpisode | None = None
     """
     The episode that answered, for tools of kind podium; unset for any other.
+    """
+    guardrails: Annotated[list[GuardrailDecision], Field(validate_default=True)] = []
+    """
+    Decisions of the guardrails.
     """
 
 
@@ -6218,56 +6267,54 @@ class ToolDefinition(Model):
     """
 
 
-class CreatePolicyRequest(Model):
+class Guardrail(Model):
     """
-    Asks to create a policy.
-    """
-
-    spec: PolicySpec | None = None
-    """
-    The author's spec.
-    """
-    validate_only: bool = False
-    """
-    Checks everything and answers as if created, but stores nothing.
+    Reads what calls send and give, and what episodes answer.
     """
 
-
-class DryRunPolicyRequest(Model):
+    name: str = ""
     """
-    Asks what a policy would have changed.
+    Name, unique in its policy; decisions name it.
     """
-
-    policy: str = ""
+    action: Literal["GUARDRAIL_ACTION_BLOCK", "GUARDRAIL_ACTION_REDACT", "GUARDRAIL_ACTION_FLAG"] | str | None = (
+        None
+    )
     """
-    Policy name; its newest version is tried.
+    What follows where it finds something.
     """
-    spec: PolicySpec | None = None
+    stages: list[Literal["GUARDRAIL_STAGE_INPUT", "GUARDRAIL_STAGE_OUTPUT", "GUARDRAIL_STAGE_ANSWER"] | str] = (
+        []
+    )
     """
-    A spec to try instead, without storing it.
+    Where it reads; empty means everywhere.
     """
-    past: PastEpisodes | None = None
+    tools: ToolSelector | None = None
     """
-    The episodes to try it on.
+    Calls whose input and output it reads; unset means all.
     """
-
-
-class ExplainToolsetRequest(Model):
+    secrets: SecretPatterns | None = None
     """
-    Asks why tools are in or out.
+    Credentials.
     """
-
-    policy: str = ""
+    personal_data: PersonalData | None = None
     """
-    Policy name; unset means the active one.
+    Personal data.
     """
-    spec: PolicySpec | None = None
+    json_schema: JsonSchemaCheck | None = None
     """
-    A spec to try instead, without storing it.
+    The form of a JSON.
     """
-    principals: list[str] = []
+    size: SizeCheck | None = None
     """
-    Explains it for a caller of these principals, as in PolicyBinding, instead of the caller's own: needs tenant:admin. Empty means the caller's own.
+    The length.
+    """
+    deny: DenyList | None = None
+    """
+    Words and patterns.
+    """
+    http: HttpGuard | None = None
+    """
+    A server.
     """
 
 
@@ -6419,38 +6466,93 @@ class McpHttp(Model):
     """
 
 
-class Policy(Model):
+class PolicySpec(Model):
     """
-    One immutable version of a policy.
+    The author's description of a policy.
     """
 
-    spec: PolicySpec | None = None
+    model_config = ConfigDict(
+        arbitrary_types_allowed=True,
+    )
+    name: str = ""
     """
-    The author's spec.
+    Lower-case name, unique per tenant, at most 64 characters.
     """
-    version: int = 0
+    preset: Literal["POLICY_PRESET_ACCURACY_FIRST", "POLICY_PRESET_COST_FIRST", "POLICY_PRESET_SPEED_FIRST", "POLICY_PRESET_BALANCED"] | str | None = (
+        None
+    )
     """
-    Counts from 1 for each name.
+    Starting weights; weights given in preferences override them.
     """
-    create_time: AwareDatetime | None = None
+    preferences: PreferenceVector | None = None
     """
-    Time at which it was created.
+    Weights.
     """
-    created_by: str = ""
+    allow: ToolSelector | None = None
     """
-    Subject that created it; unset for "platform-floor", of which the platform's audit log tells.
+    When set, only matching tools are allowed.
     """
-    active: bool = False
+    deny: ToolSelector | None = None
     """
-    True if it is what episodes without a policy name run under.
+    Matching tools are rejected, even when allowed.
     """
-    content_digest: str = ""
+    required_tags: list[str] = []
     """
-    Hexadecimal SHA-256 of the canonical spec.
+    Tags every tool must carry, for example "on-premise".
     """
-    model: str = ""
+    price_ceiling: Money | None = None
     """
-    Orchestrator model of its episodes that name none, as RecordLearningStep promoted it last; unset means the platform's default. It is the policy's, whatever the version.
+    Tools whose worst case for one call costs more are rejected; unset means no ceiling.
+    """
+    latency_ceiling: Duration | None = None
+    """
+    Tools whose measured p95 is above are rejected; unset means no ceiling.
+    """
+    unknown_price: Literal["UNKNOWN_PRICE_RULE_REJECT", "UNKNOWN_PRICE_RULE_ADMIT_AT_CEILING", "UNKNOWN_PRICE_RULE_ADMIT"] | str | None = (
+        None
+    )
+    """
+    The treatment of a call whose price is unknown.
+    """
+    approval: ToolSelector | None = None
+    """
+    Tools whose calls wait for a person's approval.
+    """
+    instruction: str = ""
+    """
+    Preference in words, shown to the orchestrator; unset means none.
+    """
+    budget_ids: list[str] = []
+    """
+    Budgets that apply, by id in the ledger, besides the tenant's own.
+    """
+    training_consent: bool = False
+    """
+    True if trajectories under this policy may train a model.
+    """
+    approval_timeout: Duration | None = None
+    """
+    How long a call waits for a person before it counts as denied; unset means one hour.
+    """
+    self_approval: bool = False
+    """
+    True if anyone who starts an episode may approve its calls.
+    """
+    no_presets: bool = False
+    """
+    True if episodes must run under a policy that the tenant wrote; only in the policies named "floor" and "platform-floor".
+    """
+    parallel_calls: int = 0
+    """
+    Most independent tool calls that an episode may make in one turn; 0 means as many as its request asks for.
+    """
+    learning: LearningSettings | None = None
+    """
+    What its episodes contribute to training.
+    """
+    guardrails: Annotated[list[Guardrail], Field(validate_default=True)] = []
+    """
+    What reads its calls and answers, in this order. A guardrail that blocks ends the reading.
     """
 
 
@@ -6564,6 +6666,10 @@ class DirectCall(Model):
     """
     Log-probabilities in the form of OpenAI's chat completions, a JSON object; unset means none.
     """
+    guardrails: Annotated[list[GuardrailDecision], Field(validate_default=True)] = []
+    """
+    Decisions of the guardrails, in order.
+    """
 
 
 class Episode(Model):
@@ -6667,7 +6773,7 @@ class Episode(Model):
     """
     Tools that it called, by name; set by ListEpisodes alone, once it has ended.
     """
-    failure_kinds: list[Literal["FAILURE_KIND_INVALID_ARGUMENTS", "FAILURE_KIND_TIMEOUT", "FAILURE_KIND_UNAVAILABLE", "FAILURE_KIND_RATE_LIMITED", "FAILURE_KIND_PERMISSION_DENIED", "FAILURE_KIND_TOOL_ERROR", "FAILURE_KIND_MALFORMED_OUTPUT", "FAILURE_KIND_OUTPUT_TOO_LARGE", "FAILURE_KIND_LIMIT_EXCEEDED", "FAILURE_KIND_NOT_FOUND", "FAILURE_KIND_DENIED_BY_POLICY", "FAILURE_KIND_BUDGET_EXHAUSTED", "FAILURE_KIND_CANCELLED", "FAILURE_KIND_MALFORMED_ACTION", "FAILURE_KIND_INTERNAL", "FAILURE_KIND_CONTEXT_TOO_LONG"] | str] = (
+    failure_kinds: list[Literal["FAILURE_KIND_INVALID_ARGUMENTS", "FAILURE_KIND_TIMEOUT", "FAILURE_KIND_UNAVAILABLE", "FAILURE_KIND_RATE_LIMITED", "FAILURE_KIND_PERMISSION_DENIED", "FAILURE_KIND_TOOL_ERROR", "FAILURE_KIND_MALFORMED_OUTPUT", "FAILURE_KIND_OUTPUT_TOO_LARGE", "FAILURE_KIND_LIMIT_EXCEEDED", "FAILURE_KIND_NOT_FOUND", "FAILURE_KIND_DENIED_BY_POLICY", "FAILURE_KIND_BUDGET_EXHAUSTED", "FAILURE_KIND_CANCELLED", "FAILURE_KIND_MALFORMED_ACTION", "FAILURE_KIND_INTERNAL", "FAILURE_KIND_CONTEXT_TOO_LONG", "FAILURE_KIND_BLOCKED"] | str] = (
         []
     )
     """
@@ -6998,70 +7104,56 @@ class ListPricesResponse(Model):
     """
 
 
-class ActivatePolicyResponse(Model):
+class CreatePolicyRequest(Model):
     """
-    The new default.
-    """
-
-    policy: Policy | None = None
-    """
-    The policy.
+    Asks to create a policy.
     """
 
-
-class CreatePolicyResponse(Model):
+    spec: PolicySpec | None = None
     """
-    The created policy.
+    The author's spec.
     """
-
-    policy: Policy | None = None
+    validate_only: bool = False
     """
-    The version the spec has now.
-    """
-    created: bool = False
-    """
-    True if this call made that version.
-    """
-    notices: list[str] = []
-    """
-    What a person should look at, such as a name in a guard that matches no tool.
+    Checks everything and answers as if created, but stores nothing.
     """
 
 
-class DeletePolicyResponse(Model):
+class DryRunPolicyRequest(Model):
     """
-    They are gone.
-    """
-
-    policies: Annotated[list[Policy], Field(validate_default=True)] = []
-    """
-    The deleted versions, oldest first.
+    Asks what a policy would have changed.
     """
 
-
-class GetPolicyResponse(Model):
+    policy: str = ""
     """
-    One version.
+    Policy name; its newest version is tried.
     """
-
-    policy: Policy | None = None
+    spec: PolicySpec | None = None
     """
-    The policy.
+    A spec to try instead, without storing it.
+    """
+    past: PastEpisodes | None = None
+    """
+    The episodes to try it on.
     """
 
 
-class ListPoliciesResponse(Model):
+class ExplainToolsetRequest(Model):
     """
-    A page of policies.
+    Asks why tools are in or out.
     """
 
-    policies: Annotated[list[Policy], Field(validate_default=True)] = []
+    policy: str = ""
     """
-    The policies, presets first.
+    Policy name; unset means the active one.
     """
-    next_page_token: str = ""
+    spec: PolicySpec | None = None
     """
-    Unset on the last page.
+    A spec to try instead, without storing it.
+    """
+    principals: list[str] = []
+    """
+    Explains it for a caller of these principals, as in PolicyBinding, instead of the caller's own: needs tenant:admin. Empty means the caller's own.
     """
 
 
@@ -7081,6 +7173,41 @@ class McpConnection(Model):
     http: McpHttp | None = None
     """
     A streamable HTTP endpoint.
+    """
+
+
+class Policy(Model):
+    """
+    One immutable version of a policy.
+    """
+
+    spec: PolicySpec | None = None
+    """
+    The author's spec.
+    """
+    version: int = 0
+    """
+    Counts from 1 for each name.
+    """
+    create_time: AwareDatetime | None = None
+    """
+    Time at which it was created.
+    """
+    created_by: str = ""
+    """
+    Subject that created it; unset for "platform-floor", of which the platform's audit log tells.
+    """
+    active: bool = False
+    """
+    True if it is what episodes without a policy name run under.
+    """
+    content_digest: str = ""
+    """
+    Hexadecimal SHA-256 of the canonical spec.
+    """
+    model: str = ""
+    """
+    Orchestrator model of its episodes that name none, as RecordLearningStep promoted it last; unset means the platform's default. It is the policy's, whatever the version.
     """
 
 
@@ -7267,6 +7394,17 @@ class ExplainEntryResponse(Model):
     """
 
 
+class ActivatePolicyResponse(Model):
+    """
+    The new default.
+    """
+
+    policy: Policy | None = None
+    """
+    The policy.
+    """
+
+
 class Connection(Model):
     """
     The connection of a tool. Secrets only by reference.
@@ -7303,6 +7441,62 @@ class Connection(Model):
     podium: PodiumConnection | None = None
     """
     For TOOL_KIND_PODIUM.
+    """
+
+
+class CreatePolicyResponse(Model):
+    """
+    The created policy.
+    """
+
+    policy: Policy | None = None
+    """
+    The version the spec has now.
+    """
+    created: bool = False
+    """
+    True if this call made that version.
+    """
+    notices: list[str] = []
+    """
+    What a person should look at, such as a name in a guard that matches no tool.
+    """
+
+
+class DeletePolicyResponse(Model):
+    """
+    They are gone.
+    """
+
+    policies: Annotated[list[Policy], Field(validate_default=True)] = []
+    """
+    The deleted versions, oldest first.
+    """
+
+
+class GetPolicyResponse(Model):
+    """
+    One version.
+    """
+
+    policy: Policy | None = None
+    """
+    The policy.
+    """
+
+
+class ListPoliciesResponse(Model):
+    """
+    A page of policies.
+    """
+
+    policies: Annotated[list[Policy], Field(validate_default=True)] = []
+    """
+    The policies, presets first.
+    """
+    next_page_token: str = ""
+    """
+    Unset on the last page.
     """
 
 

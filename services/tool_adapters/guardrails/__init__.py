@@ -1,1 +1,1 @@
-"""What policies have read: the input and output of calls, and answers (docs/adr/0065)."""
+"""What policies have read: the input and output of calls, and answers (docs/adr/0070)."""

@@ -12,6 +12,7 @@ INTERNAL = {
     "AllowFollowing",
     "Apply",
     "ApplyEmbeddings",
+    "CheckAnswer",
     "CheckCalls",
     "CloseEpisode",
     "DeliverWebhook",

@@ -230,6 +230,7 @@ RPCS: dict[str, Case] = {
     ),
     "ToolAdapterService/CloseEpisode": (OWN, EPISODE),
     "ToolAdapterService/MeasurePdf": (NAMELESS, {}),
+    "ToolAdapterService/CheckAnswer": (NAMELESS, {"answer": "hello"}),
     "ToolAdapterService/DiscoverMcpTools": (NAMELESS, {}),
     "ToolAdapterService/ListFollowedMcpServers": (OWN, {}),
     "ToolAdapterService/UnfollowMcpServer": (REJECTED, {"id": "$unknown"}),

@@ -21,6 +21,7 @@ FREE = {
     "OrchestratorService/CountTokens",
     "OrchestratorService/NextAction",
     "SandboxService/RunCode",
+    "ToolAdapterService/CheckAnswer",
     "ToolAdapterService/Invoke",
     "ToolAdapterService/InvokeStreaming",
 }

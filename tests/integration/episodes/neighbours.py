@@ -20,7 +20,7 @@ from podium.ledger.v1 import price_book_service_pb2 as prices_pb
 from podium.ledger.v1 import price_book_service_pb2_grpc as prices_rpc
 from podium.orchestrator.v1 import orchestrator_service_pb2 as orchestrator_pb
 from podium.orchestrator.v1 import orchestrator_service_pb2_grpc as orchestrator_rpc
-from podium.registry.v1 import policy_pb2, tool_pb2, toolset_pb2
+from podium.registry.v1 import guardrail_pb2, policy_pb2, tool_pb2, toolset_pb2
 from podium.registry.v1 import policy_service_pb2 as policies_pb
 from podium.registry.v1 import policy_service_pb2_grpc as policies_rpc
 from podium.registry.v1 import tool_registry_service_pb2 as registry_pb
@@ -150,6 +150,20 @@ class ScriptedAdapters(adapters_rpc.ToolAdapterServiceServicer):
         self.statuses: dict[str, int] = {}
         self.is_sent = True
         self.parts: list[str] = []
+        self.decisions: list[guardrail_pb2.GuardrailDecision] = []
+        self.read_answer: Callable[[str], str | None] = lambda answer: answer
+        self.read: list[adapters_pb.CheckAnswerRequest] = []
+
+    async def CheckAnswer(
+        self, request: adapters_pb.CheckAnswerRequest, context: Context
+    ) -> adapters_pb.CheckAnswerResponse:
+        """Answers what `read_answer` makes of it; None blocks it."""
+        self.read.append(request)
+        shown = self.read_answer(request.answer)
+        response = adapters_pb.CheckAnswerResponse(answer=shown, decisions=self.decisions)
+        if shown is None:
+            response.failure.kind = failure_pb2.FAILURE_KIND_BLOCKED
+        return response
 
     async def MeasurePdf(
         self, request: adapters_pb.MeasurePdfRequest, context: Context
@@ -201,6 +215,7 @@ class ScriptedAdapters(adapters_rpc.ToolAdapterServiceServicer):
             latency=duration_to_proto(self.modelled_s.get(request.tool_name, self.delay_s)),
             latency_modelled=request.tool_name in self.modelled_s,
             finish_reason=self.finish_reason,
+            guardrails=self.decisions,
         )
 
     async def InvokeStreaming(
@@ -456,6 +471,7 @@ class FixedPolicies(policies_rpc.PolicyServiceServicer):
         self.asked: list[policies_pb.CheckCallsRequest] = []
         # Groups whose every call is rejected.
         self.bound: set[str] = set()
+        self.guardrails: list[policy_pb2.Guardrail] = []
         # What tokens said of those who asked; no one verifies them here.
         self.callers: list[frozenset[str]] = []
 
@@ -472,6 +488,7 @@ class FixedPolicies(policies_rpc.PolicyServiceServicer):
                 and call.tool_name not in self.rejected
                 and call.model_alias not in self.rejected_models,
                 reason=self.rejected.get(call.tool_name, ""),
+                guardrails=self.guardrails,
             )
             for call in request.calls
         ]

@@ -58,6 +58,7 @@ JOURNEYS = {
         TUTORIALS / "first-policy.md",
     ],
     "tools-and-policies": [DOCS / "tools-and-policies.md"],
+    "guardrails": [DOCS / "guardrails.md"],
     "webhooks": [DOCS / "webhooks.md"],
     "paper": [DOCS / "paper.md"],
     "tenancy": [DOCS / "tenancy.md"],
