@@ -22,7 +22,7 @@ from podium_kit.wire import duration_to_proto, quantities_to_proto, usage_to_pro
 from tool_adapters.calls.facts import Facts
 from tool_adapters.convert_tools import tool_from_proto
 from tool_adapters.costs.models import AdapterCost
-from tool_adapters.errors import CostNotCovered
+from tool_adapters.errors import BudgetExhausted
 from tool_adapters.models import ToolDefinition
 
 TOOLS_KEPT = 10_000
@@ -127,7 +127,7 @@ class LedgerCosts:
         self._stub = CostLedgerServiceStub(signed_channel)
 
     async def hold(self, cost: AdapterCost, worst_case: Sequence[Quantity]) -> None:
-        """Raises CostNotCovered, Unavailable and its like."""
+        """Raises BudgetExhausted, Unavailable and its like."""
         reserve = ledger_pb.ReserveRequest(
             key=cost.key,
             subject=_subject(cost),
@@ -140,7 +140,7 @@ class LedgerCosts:
         )
         [result] = await self._apply(cost.tenant, [ledger_pb.Operation(reserve=reserve)])
         if result.reserve.HasField("rejection"):
-            raise CostNotCovered(cost.tool, result.reserve.rejection.message)
+            raise BudgetExhausted(cost.tool, result.reserve.rejection.message)
 
     async def settle(self, tenant: str, costs: Sequence[AdapterCost]) -> None:
         """Posts each cost once, or releases its hold. Raises Unavailable and its like."""

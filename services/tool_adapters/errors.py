@@ -26,6 +26,6 @@ class DiscoveryFailed(FailedPrecondition):
     pass
 
 
-class CostNotCovered(ResourceExhausted):
+class BudgetExhausted(ResourceExhausted):
     def __init__(self, tool: str, message: str) -> None:
         super().__init__(f"{tool} is not paid for: {message}")

@@ -146,12 +146,11 @@ class Preferences:
 
 
 @dataclass(frozen=True)
-class Guardrail:
+class PolicyGuardrail:
     """Reads calls of the selected tools, all where nothing is selected, and answers."""
 
     tools: Selector
-    reads_calls: bool
-    reads_answers: bool
+    stages: frozenset[str]
     wire: bytes
 
 
@@ -178,7 +177,7 @@ class PolicySpec:
     """Most calls in one turn; 0 sets no limit."""
     explore: float
     """Share of the episodes without a temperature that is sampled at temperature 1."""
-    guardrails: tuple[Guardrail, ...]
+    guardrails: tuple[PolicyGuardrail, ...]
     wire: bytes
     # What binds as well, whatever this policy says.
     floors: "tuple[Floor, ...]" = ()

@@ -82,7 +82,7 @@ class Decider:
         return None
 
     async def _read_answer(self, episode: RunningEpisode, call: trajectory_pb2.ModelCall) -> None:
-        """Has a final answer read by the policy's guardrails: the record has what they let pass."""
+        """Has the policy's guardrails read a final answer, before it is recorded."""
         response, guardrails = call.response, episode.toolset.guardrails
         if not guardrails or response.action.WhichOneof("decision") != "final_answer":
             return

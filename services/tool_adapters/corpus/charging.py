@@ -44,7 +44,7 @@ class ChargedEmbeddings:
     async def of_passages(self, texts: Sequence[str], tenant: str, corpus: str) -> "list[Vector]":
         """A vector of length 1 for each text, in their order.
 
-        Raises EmbeddingsUnavailable, and CostNotCovered before anything is spent.
+        Raises EmbeddingsUnavailable, and BudgetExhausted before anything is spent.
         What was bought is kept until `stored`: a retry buys the rest alone.
         """
         known = await self.kept.kept(tenant, self.model, list(map(_digest, texts)))

@@ -8,7 +8,7 @@ from jsonschema import Draft202012Validator
 from podium_kit.json_schemas.problems import problems
 from podium_kit.json_schemas.validators import validator_of
 from tool_adapters.adapter import CallFailed, reply_json
-from tool_adapters.guardrails.models import Finding, Reading
+from tool_adapters.guardrails.models import GuardrailFinding, Reading
 
 SCHEMAS_MAX = 1024
 
@@ -17,11 +17,11 @@ SCHEMAS_MAX = 1024
 class SizeCheck:
     characters_max: int
 
-    def find(self, reading: Reading) -> Finding | None:
+    def find(self, reading: Reading) -> GuardrailFinding | None:
         size = sum(map(len, reading.texts))
         if size <= self.characters_max:
             return None
-        return Finding(f"{size} characters, and at most {self.characters_max} pass")
+        return GuardrailFinding(f"{size} characters, and at most {self.characters_max} pass")
 
 
 @dataclass(frozen=True)
@@ -30,15 +30,15 @@ class SchemaCheck:
 
     schema_json: str
 
-    def find(self, reading: Reading) -> Finding | None:
+    def find(self, reading: Reading) -> GuardrailFinding | None:
         if reading.document is None:
             return None
         try:
             value = reply_json(reading.document)
         except (CallFailed, ValueError, RecursionError):
-            return Finding("it is not JSON")
+            return GuardrailFinding("it is not JSON")
         found = problems(_validator(self.schema_json), value)
-        return Finding("it does not fit the schema") if found else None
+        return GuardrailFinding("it does not fit the schema") if found else None
 
 
 @lru_cache(SCHEMAS_MAX)

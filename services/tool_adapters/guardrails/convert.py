@@ -5,9 +5,9 @@ from podium_kit.wire import duration_from_proto
 from tool_adapters.errors import InvalidCall
 from tool_adapters.guardrails.checks import SchemaCheck, SizeCheck
 from tool_adapters.guardrails.models import (
-    Action,
-    Decision,
     Guardrail,
+    GuardrailAction,
+    GuardrailDecision,
     ServerCheck,
     Stage,
     TextCheck,
@@ -21,7 +21,7 @@ STAGES = {
 STAGE_TO_WIRE = {stage: number for number, stage in STAGES.items()}
 ACTIONS = {
     guardrail_pb2.GuardrailAction.Value(f"GUARDRAIL_ACTION_{action.name}"): action
-    for action in Action
+    for action in GuardrailAction
 }
 VERDICTS = {
     verdict: guardrail_pb2.GuardrailVerdict.Value(f"GUARDRAIL_VERDICT_{verdict.name}")
@@ -77,7 +77,7 @@ def _server(message: guardrail_pb2.HttpGuard) -> ServerCheck:
     )
 
 
-def decision_to_proto(decision: Decision) -> guardrail_pb2.GuardrailDecision:
+def decision_to_proto(decision: GuardrailDecision) -> guardrail_pb2.GuardrailDecision:
     return guardrail_pb2.GuardrailDecision(
         guardrail=decision.guardrail,
         stage=STAGE_TO_WIRE[decision.stage],
@@ -87,8 +87,8 @@ def decision_to_proto(decision: Decision) -> guardrail_pb2.GuardrailDecision:
     )
 
 
-def decision_from_proto(message: guardrail_pb2.GuardrailDecision) -> Decision:
-    return Decision(
+def decision_from_proto(message: guardrail_pb2.GuardrailDecision) -> GuardrailDecision:
+    return GuardrailDecision(
         message.guardrail,
         STAGES[message.stage],
         VERDICT_FROM_WIRE[message.verdict],

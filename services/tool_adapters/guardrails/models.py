@@ -21,7 +21,7 @@ class Stage(StrEnum):
     ANSWER = "answer"
 
 
-class Action(StrEnum):
+class GuardrailAction(StrEnum):
     BLOCK = "block"
     REDACT = "redact"
     FLAG = "flag"
@@ -50,7 +50,7 @@ class Reading:
 
 
 @dataclass(frozen=True)
-class Finding:
+class GuardrailFinding:
     """The reason why texts do not pass, without what was found; `texts` are those that may be shown
     in their place, None where there are none."""
 
@@ -61,7 +61,7 @@ class Finding:
 class TextCheck(Protocol):
     """Needs nothing but the texts."""
 
-    def find(self, reading: Reading) -> Finding | None: ...
+    def find(self, reading: Reading) -> GuardrailFinding | None: ...
 
 
 @dataclass(frozen=True)
@@ -78,13 +78,13 @@ class ServerCheck:
 @dataclass(frozen=True)
 class Guardrail:
     name: str
-    action: Action
+    action: GuardrailAction
     stages: frozenset[Stage]
     check: TextCheck | ServerCheck
 
 
 @dataclass(frozen=True)
-class Decision:
+class GuardrailDecision:
     guardrail: str
     stage: Stage
     verdict: Verdict
@@ -112,5 +112,5 @@ class Read(Generic[Subject]):
     """What was read as it may be shown, or the failure that is shown in its place."""
 
     subject: Subject
-    decisions: tuple[Decision, ...] = ()
+    decisions: tuple[GuardrailDecision, ...] = ()
     failure: ToolFailure | None = None

@@ -13,7 +13,7 @@ from typing import Any
 import re2
 
 from podium_kit.text import whole_characters
-from tool_adapters.guardrails.models import Finding, Reading, mark
+from tool_adapters.guardrails.models import GuardrailFinding, Reading, mark
 
 PATTERN_BYTES_MAX = 64 * 1024 * 1024
 COMPILED_MAX = 1024
@@ -107,7 +107,7 @@ class PatternCheck:
     def streams(self) -> bool:
         return all(finder.reach is not None for _, finder in self.finders)
 
-    def find(self, reading: Reading) -> Finding | None:
+    def find(self, reading: Reading) -> GuardrailFinding | None:
         texts, counts = list(map(whole_characters, reading.texts)), dict[str, int]()
         for kind, finder in self.finders:
             for place, text in enumerate(texts):
@@ -116,7 +116,9 @@ class PatternCheck:
                     counts[kind] = counts.get(kind, 0) + count
         if not counts:
             return None
-        return Finding(", ".join(f"{count} {kind}" for kind, count in counts.items()), tuple(texts))
+        return GuardrailFinding(
+            ", ".join(f"{count} {kind}" for kind, count in counts.items()), tuple(texts)
+        )
 
 
 @cache

@@ -20,7 +20,7 @@ from tool_adapters.adapter import CallFailed, reply_json
 from tool_adapters.costs.models import AdapterCost
 from tool_adapters.costs.sending import Costs
 from tool_adapters.costs.store import PostgresPendingCosts
-from tool_adapters.guardrails.models import Finding, Guardrail, Reading, ServerCheck
+from tool_adapters.guardrails.models import Guardrail, GuardrailFinding, Reading, ServerCheck
 from tool_adapters.http.client import HttpClient, HttpRequest, host_of, is_success
 from tool_adapters.secret_store import SecretStore, for_header, holder
 from tool_adapters.used_secrets import UsedSecrets, noting_secrets
@@ -33,7 +33,7 @@ ONE_QUESTION = Usage.of(UsageSource.MEASURED, call=1)
 
 class Undecided(Exception):
     """A server gave no answer that decides; the message is the reason. `ledger_key` as in
-    Decision."""
+    GuardrailDecision."""
 
     def __init__(self, message: str, ledger_key: str = "") -> None:
         super().__init__(message)
@@ -49,7 +49,7 @@ class ServerGuardrails:
 
     async def find(
         self, guardrail: Guardrail, check: ServerCheck, reading: Reading
-    ) -> tuple[Finding | None, str]:
+    ) -> tuple[GuardrailFinding | None, str]:
         """Returns what the server found, and the key of its cost. Raises Undecided."""
         if not check.sku:
             return await self._asked(guardrail, check, reading), ""
@@ -88,7 +88,7 @@ class ServerGuardrails:
 
     async def _asked(
         self, guardrail: Guardrail, check: ServerCheck, reading: Reading
-    ) -> Finding | None:
+    ) -> GuardrailFinding | None:
         body = {
             "guardrail": guardrail.name,
             "stage": reading.stage.value,
@@ -124,7 +124,7 @@ class ServerGuardrails:
         return reply_json(reply.body)
 
 
-def _finding(answer: Any, reading: Reading, used: UsedSecrets) -> Finding | None:
+def _finding(answer: Any, reading: Reading, used: UsedSecrets) -> GuardrailFinding | None:
     if not isinstance(answer, dict) or not isinstance(answer.get("flagged"), bool):
         raise Undecided('the answer lacks "flagged", true or false')
     if not answer["flagged"]:
@@ -143,4 +143,4 @@ def _finding(answer: Any, reading: Reading, used: UsedSecrets) -> Finding | None
         # A hold covers what was to be sent.
         raise Undecided('"texts" of the answer are longer than those that were sent')
     shown = one_line(used.redact(reason), REASON_CHARACTERS_MAX)
-    return Finding(shown, None if texts is None else tuple(map(used.redact, texts)))
+    return GuardrailFinding(shown, None if texts is None else tuple(map(used.redact, texts)))

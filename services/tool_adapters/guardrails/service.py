@@ -6,10 +6,10 @@ from podium_kit.failures import FailureKind, ToolFailure
 from podium_kit.limits.concurrency import FairThread
 from podium_kit.rpc.identity import current_identity
 from tool_adapters.guardrails.models import (
-    Action,
-    Decision,
-    Finding,
     Guardrail,
+    GuardrailAction,
+    GuardrailDecision,
+    GuardrailFinding,
     Read,
     Reading,
     ServerCheck,
@@ -55,7 +55,7 @@ class Guardrails:
     ) -> Read[Subject]:
         subject = before.subject
         reading = Reading(stage, tool, model, subject.texts, subject.document)
-        decision = Decision(guardrail.name, stage, Verdict.PASSED)
+        decision = GuardrailDecision(guardrail.name, stage, Verdict.PASSED)
         try:
             finding, key = await self._found(guardrail, reading)
         except Undecided as error:
@@ -69,14 +69,16 @@ class Guardrails:
         if finding is None:
             return _with(before, decision)
         decision = replace(decision, reason=finding.reason)
-        if guardrail.action is Action.FLAG:
+        if guardrail.action is GuardrailAction.FLAG:
             return _with(before, replace(decision, verdict=Verdict.FLAGGED))
-        if guardrail.action is Action.BLOCK or finding.texts is None:
+        if guardrail.action is GuardrailAction.BLOCK or finding.texts is None:
             return _blocked(before, decision)
         redacted = replace(before, subject=subject.with_texts(finding.texts))
         return _with(redacted, replace(decision, verdict=Verdict.REDACTED))
 
-    async def _found(self, guardrail: Guardrail, reading: Reading) -> tuple[Finding | None, str]:
+    async def _found(
+        self, guardrail: Guardrail, reading: Reading
+    ) -> tuple[GuardrailFinding | None, str]:
         check = guardrail.check
         if isinstance(check, ServerCheck):
             return await self.servers.find(guardrail, check, reading)
@@ -87,11 +89,11 @@ class Guardrails:
         return await self.reading.run(tenant, lambda: check.find(reading)), ""
 
 
-def _with(read: Read[Subject], decision: Decision) -> Read[Subject]:
+def _with(read: Read[Subject], decision: GuardrailDecision) -> Read[Subject]:
     return replace(read, decisions=(*read.decisions, decision))
 
 
-def _blocked(read: Read[Subject], decision: Decision) -> Read[Subject]:
+def _blocked(read: Read[Subject], decision: GuardrailDecision) -> Read[Subject]:
     name = NAMES[decision.stage]
     message = f"the guardrail {decision.guardrail} blocked {name}: {decision.reason}"
     failure = ToolFailure(FailureKind.BLOCKED, message)

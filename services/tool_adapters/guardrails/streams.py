@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from podium_kit.metering import Usage
 from tool_adapters.adapter import AnswerListener, ModelFunctionCall
-from tool_adapters.guardrails.models import Action, Guardrail, Stage, mark
+from tool_adapters.guardrails.models import Guardrail, GuardrailAction, Stage, mark
 from tool_adapters.guardrails.patterns import Finder, PatternCheck
 
 # What is JSON is redacted in its strings, whatever is escaped there.
@@ -22,14 +22,14 @@ def shown_early(listener: AnswerListener, guardrails: Sequence[Guardrail]) -> An
     changing = [
         each
         for each in guardrails
-        if Stage.OUTPUT in each.stages and each.action is not Action.FLAG
+        if Stage.OUTPUT in each.stages and each.action is not GuardrailAction.FLAG
     ]
     if not changing:
         return listener
     finders: list[Finder] = []
     for each in changing:
         streams = isinstance(each.check, PatternCheck) and each.check.streams
-        if each.action is not Action.REDACT or not streams:
+        if each.action is not GuardrailAction.REDACT or not streams:
             return WholeAnswers(listener)
         assert isinstance(each.check, PatternCheck)
         finders += [finder for _, finder in each.check.finders]

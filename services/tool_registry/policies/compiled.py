@@ -12,14 +12,17 @@ from dataclasses import dataclass
 
 from podium_kit.money import Money
 from tool_registry.models import (
-    Guardrail,
     ModelChoice,
+    PolicyGuardrail,
     PolicySpec,
     Selector,
     ToolSpec,
     UnknownPriceRule,
 )
 from tool_registry.policies.floors import disabling
+
+ANSWER = "answer"
+OF_CALLS = frozenset({"input", "output"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,20 +69,20 @@ def approval_rule(policy: PolicySpec, spec: ToolSpec, choice: ModelChoice) -> st
 
 def call_guardrails(
     policy: PolicySpec, spec: ToolSpec, choice: ModelChoice
-) -> tuple[Guardrail, ...]:
+) -> tuple[PolicyGuardrail, ...]:
     """What reads a call, the floors' first."""
     return tuple(
         each
         for each in _guardrails(policy)
-        if each.reads_calls and (each.tools.empty or match(each.tools, spec, choice))
+        if each.stages & OF_CALLS and (each.tools.empty or match(each.tools, spec, choice))
     )
 
 
-def answer_guardrails(policy: PolicySpec) -> tuple[Guardrail, ...]:
-    return tuple(each for each in _guardrails(policy) if each.reads_answers)
+def answer_guardrails(policy: PolicySpec) -> tuple[PolicyGuardrail, ...]:
+    return tuple(each for each in _guardrails(policy) if ANSWER in each.stages)
 
 
-def _guardrails(policy: PolicySpec) -> tuple[Guardrail, ...]:
+def _guardrails(policy: PolicySpec) -> tuple[PolicyGuardrail, ...]:
     below = [each for floor in policy.floors for each in floor.policy.spec.guardrails]
     return tuple(dict.fromkeys((*below, *policy.guardrails)))
 

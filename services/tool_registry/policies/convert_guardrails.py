@@ -5,30 +5,33 @@ from podium_kit.json_schemas.linear_patterns import PatternBudget, UnsupportedPa
 from podium_kit.tool_kinds.checks import InvalidTool, check_url, require_tls
 from podium_kit.wire import duration_from_proto, duration_to_proto
 from tool_registry.errors import InvalidPolicy
-from tool_registry.models import Guardrail, Selector
+from tool_registry.models import PolicyGuardrail, Selector
+from tool_registry.policies.compiled import ANSWER
 from tool_registry.tools.checks import check_schema
 
 CHECKS = ", ".join(
     field.name for field in policy_pb2.Guardrail.DESCRIPTOR.oneofs_by_name["check"].fields
 )
 REDACTING = frozenset({"secrets", "personal_data", "deny", "http"})
-OF_CALLS = frozenset({guardrail_pb2.GUARDRAIL_STAGE_INPUT, guardrail_pb2.GUARDRAIL_STAGE_OUTPUT})
+STAGES = {
+    guardrail_pb2.GUARDRAIL_STAGE_INPUT: "input",
+    guardrail_pb2.GUARDRAIL_STAGE_OUTPUT: "output",
+    guardrail_pb2.GUARDRAIL_STAGE_ANSWER: ANSWER,
+}
 TIMEOUT_S = 2.0
 TIMEOUT_MAX_S = 30.0
 SKUS = "guardrails/"
 
 
-def guardrail_from_proto(message: policy_pb2.Guardrail, tools: Selector) -> Guardrail:
-    stages = frozenset(message.stages)
-    return Guardrail(
+def guardrail_from_proto(message: policy_pb2.Guardrail, tools: Selector) -> PolicyGuardrail:
+    return PolicyGuardrail(
         tools=tools,
-        reads_calls=not stages or bool(stages & OF_CALLS),
-        reads_answers=not stages or guardrail_pb2.GUARDRAIL_STAGE_ANSWER in stages,
+        stages=frozenset(STAGES[each] for each in message.stages or STAGES),
         wire=message.SerializeToString(deterministic=True),
     )
 
 
-def guardrails_to_proto(guardrails: Iterable[Guardrail]) -> list[policy_pb2.Guardrail]:
+def guardrails_to_proto(guardrails: Iterable[PolicyGuardrail]) -> list[policy_pb2.Guardrail]:
     """Returns them for those who apply them, with every wait stated."""
     messages = [policy_pb2.Guardrail.FromString(each.wire) for each in guardrails]
     for each in messages:

@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from podium_kit.money import Money
 from tool_registry.models import (
     Facts,
-    Guardrail,
     ModelChoice,
+    PolicyGuardrail,
     PolicySpec,
     Price,
     ResolvedTool,
@@ -214,7 +214,7 @@ class CallDecision:
     allowed: bool
     reason: str
     needs_approval: bool
-    guardrails: tuple[Guardrail, ...] = ()
+    guardrails: tuple[PolicyGuardrail, ...] = ()
 
 
 def decide_call(

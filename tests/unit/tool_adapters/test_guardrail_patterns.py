@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from podium_kit.metering import Usage
 from tool_adapters.adapter import ModelFunctionCall
-from tool_adapters.guardrails.models import Action, Guardrail, Reading, Stage
+from tool_adapters.guardrails.models import Guardrail, GuardrailAction, Reading, Stage
 from tool_adapters.guardrails.patterns import (
     PatternCheck,
     deny_check,
@@ -100,7 +100,7 @@ class Listener:
         self.called_functions += 1
 
 
-def guardrail(check: Any, action: Action = Action.REDACT) -> Guardrail:
+def guardrail(check: Any, action: GuardrailAction = GuardrailAction.REDACT) -> Guardrail:
     return Guardrail("g", action, frozenset(Stage), check)
 
 
@@ -141,10 +141,10 @@ def test_a_long_answer_leaves_early_except_for_its_end() -> None:
 
 @pytest.mark.parametrize(
     ("check", "action"),
-    [(ALL_KINDS, Action.BLOCK), (deny_check((), ("a+",)), Action.REDACT)],
+    [(ALL_KINDS, GuardrailAction.BLOCK), (deny_check((), ("a+",)), GuardrailAction.REDACT)],
 )
 def test_a_guardrail_that_needs_the_whole_answer_lets_no_part_leave(
-    check: PatternCheck, action: Action
+    check: PatternCheck, action: GuardrailAction
 ) -> None:
     text = "nothing is found in this text, however long it is. " * 20
     assert not streamed(text, random.Random(1), guardrail(check, action)).text
@@ -160,4 +160,4 @@ def test_json_and_functions_leave_with_the_whole_answer() -> None:
 
 def test_a_guardrail_that_flags_withholds_nothing() -> None:
     text = "mail ada@example.com"
-    assert streamed(text, random.Random(1), guardrail(ALL_KINDS, Action.FLAG)).text == text
+    assert streamed(text, random.Random(1), guardrail(ALL_KINDS, GuardrailAction.FLAG)).text == text

@@ -3,7 +3,7 @@ import errno
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from decimal import Decimal
-from typing import Any
+from typing import Any, cast
 
 import grpc
 import pytest
@@ -27,6 +27,8 @@ from tool_adapters.calls.effects import Claim, EffectLog
 from tool_adapters.calls.facts import WINDOW_S, Facts, FactsBook
 from tool_adapters.clients import RegistryTools
 from tool_adapters.code.adapter import CodeAdapter
+from tool_adapters.guardrails.servers import ServerGuardrails
+from tool_adapters.guardrails.service import Guardrails
 from tool_adapters.http.client import HttpReply, host_of
 from tool_adapters.http.oauth2_tokens import OAuth2Tokens
 from tool_adapters.models import (
@@ -90,6 +92,7 @@ def make_invoker(tool: ToolDefinition, behaviour: Behaviour, gates: Gates | None
         gates=gates or Gates(),
         effects=EffectLog(NoEffects()),
         facts=FactsBook(),
+        guardrails=Guardrails(cast(ServerGuardrails, None)),
     )
 
 
