@@ -9,8 +9,7 @@ from podium_kit.attachments import AttachedFile
 from podium_kit.failures import FailureKind, ToolFailure
 from podium_kit.limits.json_cost import MARKS_MAX, CostlyJson, require_bounded_json
 from podium_kit.metering import Usage, UsageSource
-from tool_adapters.guardrails.models import GuardrailDecision
-from tool_adapters.models import JsonObject, ToolDefinition
+from tool_adapters.models import GuardrailDecision, JsonObject, ToolDefinition
 
 
 @dataclass(frozen=True)

@@ -282,3 +282,26 @@ class ToolDefinition:
         """The stated latency of a model's call in seconds; 0 means that it is measured."""
         models = self.connection.models if isinstance(self.connection, LlmConnection) else ()
         return next((each.modelled_latency_s for each in models if each.alias == alias), 0.0)
+
+
+class Stage(StrEnum):
+    INPUT = "input"
+    OUTPUT = "output"
+    ANSWER = "answer"
+
+
+class Verdict(StrEnum):
+    PASSED = "passed"
+    FLAGGED = "flagged"
+    REDACTED = "redacted"
+    BLOCKED = "blocked"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True)
+class GuardrailDecision:
+    guardrail: str
+    stage: Stage
+    verdict: Verdict
+    reason: str = ""
+    ledger_key: str = ""

@@ -29,11 +29,11 @@ from tool_adapters.calls.effects import EffectLog
 from tool_adapters.calls.facts import FactsBook, Unavailability
 from tool_adapters.calls.schemas import arguments_failure
 from tool_adapters.errors import InvalidCall
-from tool_adapters.guardrails.models import Guardrail, Read, Stage
+from tool_adapters.guardrails.models import Guardrail, Read
 from tool_adapters.guardrails.service import Guardrails
 from tool_adapters.guardrails.streams import shown_early
 from tool_adapters.guardrails.texts import ReadableAnswer, ReadableCall, ReadableOutcome
-from tool_adapters.models import JsonObject, SideEffect, ToolDefinition
+from tool_adapters.models import JsonObject, SideEffect, Stage, ToolDefinition
 
 UNWELL = {FailureKind.UNAVAILABLE, FailureKind.TIMEOUT}
 

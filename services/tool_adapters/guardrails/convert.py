@@ -4,16 +4,9 @@ from podium.registry.v1 import guardrail_pb2, policy_pb2
 from podium_kit.wire import duration_from_proto
 from tool_adapters.errors import InvalidCall
 from tool_adapters.guardrails.checks import SchemaCheck, SizeCheck
-from tool_adapters.guardrails.models import (
-    Guardrail,
-    GuardrailAction,
-    GuardrailDecision,
-    ServerCheck,
-    Stage,
-    TextCheck,
-    Verdict,
-)
+from tool_adapters.guardrails.models import Guardrail, GuardrailAction, ServerCheck, TextCheck
 from tool_adapters.guardrails.patterns import deny_check, personal_data_check, secret_check
+from tool_adapters.models import GuardrailDecision, Stage, Verdict
 
 STAGES = {
     guardrail_pb2.GuardrailStage.Value(f"GUARDRAIL_STAGE_{stage.name}"): stage for stage in Stage

@@ -6,6 +6,7 @@ from enum import StrEnum
 from typing import Generic, Protocol, Self, TypeVar
 
 from podium_kit.failures import ToolFailure
+from tool_adapters.models import GuardrailDecision, Stage
 
 REDACTED = "[redacted]"
 
@@ -15,24 +16,10 @@ def mark(length: int) -> str:
     return REDACTED if length >= len(REDACTED) else "*" * length
 
 
-class Stage(StrEnum):
-    INPUT = "input"
-    OUTPUT = "output"
-    ANSWER = "answer"
-
-
 class GuardrailAction(StrEnum):
     BLOCK = "block"
     REDACT = "redact"
     FLAG = "flag"
-
-
-class Verdict(StrEnum):
-    PASSED = "passed"
-    FLAGGED = "flagged"
-    REDACTED = "redacted"
-    BLOCKED = "blocked"
-    FAILED = "failed"
 
 
 @dataclass(frozen=True)
@@ -81,15 +68,6 @@ class Guardrail:
     action: GuardrailAction
     stages: frozenset[Stage]
     check: TextCheck | ServerCheck
-
-
-@dataclass(frozen=True)
-class GuardrailDecision:
-    guardrail: str
-    stage: Stage
-    verdict: Verdict
-    reason: str = ""
-    ledger_key: str = ""
 
 
 class Readable(Protocol):

@@ -8,16 +8,14 @@ from podium_kit.rpc.identity import current_identity
 from tool_adapters.guardrails.models import (
     Guardrail,
     GuardrailAction,
-    GuardrailDecision,
     GuardrailFinding,
     Read,
     Reading,
     ServerCheck,
-    Stage,
     Subject,
-    Verdict,
 )
 from tool_adapters.guardrails.servers import ServerGuardrails, Undecided
+from tool_adapters.models import GuardrailDecision, Stage, Verdict
 
 # A millisecond or two.
 READ_AT_ONCE_CHARACTERS_MAX = 16_384

@@ -9,8 +9,9 @@ from collections.abc import Sequence
 
 from podium_kit.metering import Usage
 from tool_adapters.adapter import AnswerListener, ModelFunctionCall
-from tool_adapters.guardrails.models import Guardrail, GuardrailAction, Stage, mark
+from tool_adapters.guardrails.models import Guardrail, GuardrailAction, mark
 from tool_adapters.guardrails.patterns import Finder, PatternCheck
+from tool_adapters.models import Stage
 
 # What is JSON is redacted in its strings, whatever is escaped there.
 JSON_BEGINS = ("{", "[", '"')

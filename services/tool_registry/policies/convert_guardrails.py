@@ -1,13 +1,14 @@
 from collections.abc import Iterable
 
 from podium.registry.v1 import guardrail_pb2, policy_pb2
+from podium_kit.json_schemas.checks import checked_schema
+from podium_kit.json_schemas.errors import UnusableSchema
 from podium_kit.json_schemas.linear_patterns import PatternBudget, UnsupportedPattern, compiled
 from podium_kit.tool_kinds.checks import InvalidTool, check_url, require_tls
 from podium_kit.wire import duration_from_proto, duration_to_proto
-from tool_registry.errors import InvalidPolicy
+from tool_registry.errors import InvalidPolicy, InvalidSchema
 from tool_registry.models import PolicyGuardrail, Selector
 from tool_registry.policies.compiled import ANSWER
-from tool_registry.tools.checks import check_schema
 
 CHECKS = ", ".join(
     field.name for field in policy_pb2.Guardrail.DESCRIPTOR.oneofs_by_name["check"].fields
@@ -70,7 +71,7 @@ def _check(field: str, guardrail: policy_pb2.Guardrail, patterns: PatternBudget)
             if guardrail_pb2.PERSONAL_DATA_KIND_UNSPECIFIED in guardrail.personal_data.kinds:
                 raise InvalidPolicy(f"{field}.personal_data.kinds: write email, phone, card, ...")
         case "json_schema":
-            check_schema(f"{field}.json_schema.schema_json", guardrail.json_schema.schema_json)
+            _check_schema(f"{field}.json_schema.schema_json", guardrail.json_schema.schema_json)
         case "size":
             if not guardrail.size.max_characters:
                 raise InvalidPolicy(f"{field}.size.max_characters is unset; set a limit above 0")
@@ -78,6 +79,13 @@ def _check(field: str, guardrail: policy_pb2.Guardrail, patterns: PatternBudget)
             _check_deny_list(f"{field}.deny", guardrail.deny, patterns)
         case "http":
             _check_server(f"{field}.http", guardrail.http)
+
+
+def _check_schema(field: str, text: str) -> None:
+    try:
+        checked_schema(text)
+    except UnusableSchema as error:
+        raise InvalidSchema(field, error.path, error.problem) from error
 
 
 def _check_deny_list(field: str, deny: guardrail_pb2.DenyList, patterns: PatternBudget) -> None:

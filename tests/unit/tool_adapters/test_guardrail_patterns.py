@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from podium_kit.metering import Usage
 from tool_adapters.adapter import ModelFunctionCall
-from tool_adapters.guardrails.models import Guardrail, GuardrailAction, Reading, Stage
+from tool_adapters.guardrails.models import Guardrail, GuardrailAction, Reading
 from tool_adapters.guardrails.patterns import (
     PatternCheck,
     deny_check,
@@ -15,6 +15,7 @@ from tool_adapters.guardrails.patterns import (
     secret_check,
 )
 from tool_adapters.guardrails.streams import shown_early
+from tool_adapters.models import Stage
 
 ALL_KINDS = personal_data_check(frozenset())
 # In parts, or a scan of this repository would find them here.
