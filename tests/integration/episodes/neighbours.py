@@ -160,7 +160,7 @@ class ScriptedAdapters(adapters_rpc.ToolAdapterServiceServicer):
         """Answers what `read_answer` makes of it; None blocks it."""
         self.read.append(request)
         shown = self.read_answer(request.answer)
-        response = adapters_pb.CheckAnswerResponse(answer=shown, decisions=self.decisions)
+        response = adapters_pb.CheckAnswerResponse(answer=shown or "", decisions=self.decisions)
         if shown is None:
             response.failure.kind = failure_pb2.FAILURE_KIND_BLOCKED
         return response

@@ -66,12 +66,11 @@ async def called(
     return response
 
 
-async def entries(platform: ToolsPlatform, count: int, *kinds: int) -> list[hold_pb2.Entry]:
+async def entries(platform: ToolsPlatform, count: int) -> list[hold_pb2.Entry]:
     tenant = await platform.as_("acme", Scope.SPEND_READ)
     async with asyncio.timeout(60):
         while True:
-            request = ledger_pb.ListEntriesRequest(kinds=kinds or COSTS)
-            reply = await tenant.ledger.ListEntries(request)
+            reply = await tenant.ledger.ListEntries(ledger_pb.ListEntriesRequest(kinds=COSTS))
             if len(reply.entries) >= count:
                 return list(reply.entries)
             await asyncio.sleep(0.05)
