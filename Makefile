@@ -136,7 +136,8 @@ format: $(INSTALLED) ## Put Python and contracts into the house format
 
 # The house rules are part of lint.
 test: setup ## Every service for real; WORKERS=n in parallel, SEED=n repeats an order
-	$(PYTEST) $(IN_PARALLEL) --ignore=tests/unit/house -m "not chaos and not vllm and not training and not npm and not leaderboards and not browser"
+	@if command -v chromium >/dev/null; then $(DRIVER); fi
+	$(PYTEST) $(IN_PARALLEL) --ignore=tests/unit/house -m "not chaos and not vllm and not training and not npm and not leaderboards and (quick or not browser)"
 
 test-all: setup lint ## Besides: lint, killed servers, vLLM, training, the supply chain, and with root the images
 	$(PYTEST) $(IN_PARALLEL) --ignore=tests/unit/house -m "not chaos and not vllm and not browser"

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from browser import machine
 from chart import crd_schemas
 from integration.focus import validator
 from sdks import typescript_client
@@ -49,6 +50,8 @@ class NotRun:
         lines = [f"{self._counts[each]} {each} tests: {LEFT_OUT[each]}" for each in self._counts]
         if self._counts:
             lines += [IMAGES, ALERTS]
+        if not machine.available():
+            lines.append(machine.MISSING)
         if not crd_schemas.available():
             lines.append(crd_schemas.MISSING)
         if not typescript_client.available():

@@ -4,6 +4,7 @@ import { StrictMode } from "react";
 import { createRoot } from "react-dom/client";
 
 import { ApiError } from "./api/http";
+import { Live } from "./app/live";
 import { router } from "./app/router";
 import { SessionGate } from "./app/session";
 import { restoreTheme } from "./app/Shell";
@@ -38,7 +39,9 @@ createRoot(document.getElementById("root")!).render(
   <StrictMode>
     <QueryClientProvider client={client}>
       <SessionGate>
-        <RouterProvider router={router} />
+        <Live>
+          <RouterProvider router={router} />
+        </Live>
       </SessionGate>
     </QueryClientProvider>
   </StrictMode>,

@@ -60,6 +60,15 @@ class TooManyRunning(ResourceExhausted):
         )
 
 
+class TooManyEventStreams(ResourceExhausted):
+    def __init__(self, streams_max: int) -> None:
+        super().__init__(
+            f"your tenant follows its events {streams_max} times at once; close a stream, such as"
+            " that of a page of the console that is not used",
+            streams_max=streams_max,
+        )
+
+
 class ModelNotFound(NotFound):
     def __init__(self, model: str, known: Sequence[str]) -> None:
         super().__init__(

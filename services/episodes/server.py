@@ -50,6 +50,11 @@ from episodes.step_log.store_client_results import ClientResultStore
 from episodes.step_log.store_notifications import CHECK_INTERVAL_S, Notifications
 from episodes.step_log.wakeups import Wakeups
 from episodes.store import EpisodeStore
+from episodes.tenant_events.service import TenantEvents
+from episodes.tenant_events.servicer import TenantEventsServicer
+from episodes.tenant_events.store import TenantEventStore
+from episodes.webhooks.polled_events import INTERVAL_S as ALERTS_INTERVAL_S
+from episodes.webhooks.polled_events import BudgetAlerts
 from episodes.webhooks.service import Webhooks
 from episodes.webhooks.servicer import WebhooksServicer
 from episodes.webhooks.store import WebhookStore
@@ -64,6 +69,9 @@ from podium.episodes.v1.dead_letter_service_pb2_grpc import add_DeadLetterServic
 from podium.episodes.v1.direct_call_service_pb2_grpc import add_DirectCallServiceServicer_to_server
 from podium.episodes.v1.episode_service_pb2_grpc import add_EpisodeServiceServicer_to_server
 from podium.episodes.v1.evaluation_service_pb2_grpc import add_EvaluationServiceServicer_to_server
+from podium.episodes.v1.tenant_event_service_pb2_grpc import (
+    add_TenantEventServiceServicer_to_server,
+)
 from podium.episodes.v1.webhook_service_pb2_grpc import add_WebhookServiceServicer_to_server
 from podium_kit import telemetry
 from podium_kit.limits.concurrency import FairThread
@@ -129,6 +137,9 @@ async def serve(config: ServerConfig) -> None:
         ArmModels(episodes.models, episodes.ledger).check,
         config.evaluations_per_tenant,
     )
+    events = TenantEvents(TenantEventStore(engine))
+    signed = channel_to(config.cost_ledger_target, signer=config.signing_key.signer())
+    alerts = BudgetAlerts(WebhookStore(engine), Ledger(signed), events.followed)
     services = [
         Service(
             add_EpisodeServiceServicer_to_server,
@@ -151,6 +162,11 @@ async def serve(config: ServerConfig) -> None:
             "podium.episodes.v1.WebhookService",
         ),
         Service(
+            add_TenantEventServiceServicer_to_server,
+            TenantEventsServicer(events),
+            "podium.episodes.v1.TenantEventService",
+        ),
+        Service(
             add_EvaluationServiceServicer_to_server,
             EvaluationsServicer(evaluations),
             "podium.episodes.v1.EvaluationService",
@@ -170,6 +186,7 @@ async def serve(config: ServerConfig) -> None:
         BackgroundTask("notifications", notifications.keep_listening, CHECK_INTERVAL_S),
         BackgroundTask("temporal-connection", temporal.renew, RENEWAL_INTERVAL_S),
         BackgroundTask("backlog-metrics", metrics.poll, METRICS_INTERVAL_S),
+        BackgroundTask("streamed-alerts", alerts.poll, ALERTS_INTERVAL_S),
         BackgroundTask("direct-call-leases", own_calls.worker.renew, RENEW_INTERVAL_S),
     ]
     try:

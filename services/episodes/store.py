@@ -22,12 +22,14 @@ from episodes.models import (
     StopReason,
     StoredEpisode,
 )
+from episodes.webhooks.events import episode_started
+from episodes.webhooks.store import ADD_TENANT_EVENT, event_values
 from podium_kit.money import Money
 from podium_kit.postgres.engine import TransactionConflict, autocommit, transaction
 
 # With a limit, counted and stored at once: `ok` says whether there is room.
 INSERT = text(
-    """
+    f"""
     WITH room AS MATERIALIZED (
         SELECT CASE WHEN CAST(:running_limit AS integer) = 0 THEN true
                ELSE episode_has_room(:tenant, CAST(:id AS uuid), :running_limit) END AS ok
@@ -55,13 +57,14 @@ INSERT = text(
             :group_id, :task_id, CAST(:parent_id AS uuid), :task, create_time
         FROM stored
     ),
+    streamed AS ({ADD_TENANT_EVENT.format(only_if="EXISTS (SELECT FROM stored)")}),
     queued AS (
         INSERT INTO episode_queue (episode_id, tenant) SELECT id, :tenant FROM stored WHERE :queued
     )
     SELECT ok, create_time,
            CASE WHEN :queued THEN pg_notify('episode_queue', CAST(id AS text)) END
     FROM room LEFT JOIN stored ON true
-    """
+    """  # noqa: S608 all of it is constant
 )
 
 FOREIGN_KEY_VIOLATION = "23503"
@@ -156,7 +159,13 @@ class EpisodeStore:
         """
         # Without files it is one statement, and no transaction.
         begun = transaction if files.attachments else autocommit
-        values = {**_insert_values(new), "running_limit": running_limit, "queued": queued}
+        started = event_values(episode_started(new))
+        values = {
+            **_insert_values(new),
+            **started,
+            "running_limit": running_limit,
+            "queued": queued,
+        }
         try:
             async with begun(self._engine) as connection:
                 row = (await connection.execute(INSERT, values)).one()

@@ -57,6 +57,8 @@ from episodes.step_log.store import StepStore
 from episodes.step_log.store_client_results import ClientResultStore
 from episodes.step_log.store_notifications import CHECK_INTERVAL_S, Notifications
 from episodes.store import EpisodeStore
+from episodes.tenant_events.store import TenantEventStore
+from episodes.webhooks.models import EventType
 from episodes.webhooks.polled_events import INTERVAL_S as ALERTS_INTERVAL_S
 from episodes.webhooks.polled_events import INTERVAL_S as PROMOTIONS_INTERVAL_S
 from episodes.webhooks.polled_events import BudgetAlerts, Promotions
@@ -96,6 +98,7 @@ CACHED_WORKFLOWS = 2000
 # As long as the gateway knows the idempotency keys that find them.
 DIRECT_CALLS_AGE_MAX = timedelta(days=7)
 FORGETTING_INTERVAL_S = 3_600.0
+EVENTS_FORGET_INTERVAL_S = 600.0
 
 
 async def work(config: WorkerConfig) -> None:
@@ -319,7 +322,9 @@ async def _tasks(
     retention = RetentionStore(engine, config.keep_episodes_days, config.keep_evaluations_days)
     forgotten = partial(sweeping.lead, retention.forget)
     delivering = partial(delivery.lead, sender.send_due)
-    alerts = BudgetAlerts(webhooks, Ledger(to_ledger))
+    alerts = BudgetAlerts(
+        webhooks, Ledger(to_ledger), partial(webhooks.subscribers, EventType.BUDGET_ALERT)
+    )
     alerted = partial(delivery.lead, alerts.poll)
     to_orchestrator = channel_to(config.orchestrator_inference_target)
     promotions = Promotions(PromotionStore(engine), webhooks, OrchestratorClient(to_orchestrator))
@@ -328,6 +333,7 @@ async def _tasks(
     live = LiveEvaluations(LiveStore(engine), EpisodeStore(engine), offers, orchestrator_models)
     evaluated = partial(sweeping.lead, live.poll)
     trimming = partial(delivery.lead, webhooks.forget)
+    events_forgotten = partial(delivery.lead, TenantEventStore(engine).forget)
     tasks = [
         BackgroundTask("trajectory-relay", relayed, POLL_INTERVAL_S),
         BackgroundTask("reconciler", reconciled, config.reconcile_interval_s),
@@ -337,6 +343,7 @@ async def _tasks(
         BackgroundTask("promotions", promoted, PROMOTIONS_INTERVAL_S),
         BackgroundTask("live-evaluations", evaluated, LIVE_INTERVAL_S),
         BackgroundTask("old-webhook-deliveries", trimming, WEBHOOK_FORGET_INTERVAL_S),
+        BackgroundTask("old-tenant-events", events_forgotten, EVENTS_FORGET_INTERVAL_S),
         BackgroundTask("settlements", settlements.flush_next, interval_s=0),
         BackgroundTask("worker-version", version.follow, VERSION_INTERVAL_S),
         BackgroundTask("temporal-connection", version.temporal.renew, RENEWAL_INTERVAL_S),

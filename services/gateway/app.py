@@ -29,7 +29,7 @@ from gateway.http.error_responses import (
 from gateway.http.request_body import RequestBodyMiddleware, require_texts
 from gateway.http.request_log import RequestLogMiddleware
 from gateway.http.security_headers import SecurityHeadersMiddleware
-from gateway.keys.routes import api_key_router
+from gateway.keys.routes import api_key_router, roles_router
 from gateway.keys.service import ApiKeys
 from gateway.limits.middleware import LimitMiddleware
 from gateway.limits.open_requests import OpenRequests
@@ -46,6 +46,8 @@ from gateway.rest.routes import ROUTES
 from gateway.rest.transcoding import Transcoder
 from gateway.sessions.routes import session_router, sign_in_router
 from gateway.sessions.service import ConsoleSessions
+from gateway.views.routes import views_router
+from gateway.views.store import PostgresViewStore
 from podium_kit.rpc.errors import DomainError
 
 DESCRIPTION = """Runs tasks as episodes of an orchestrator and its tools.
@@ -71,6 +73,7 @@ class Tenancy:
     protected: ProtectedResource
     log: AuditLog
     attempts: RejectedAttempts
+    views: PostgresViewStore
     limits: LimitBook
     rate: RateLimiter
     open_requests: OpenRequests
@@ -106,6 +109,8 @@ def build_app(
         session_router(tenancy.sessions),
         sign_in_router(tenancy.sessions, tenancy.sign_in, tenancy.protected),
         api_key_router(tenancy.keys),
+        roles_router(),
+        views_router(tenancy.views),
         limit_router(tenancy.limits),
         audit_router(tenancy.log),
         health,

@@ -1,4 +1,5 @@
 from collections.abc import Iterable
+from uuid import UUID
 
 from gateway.audit.models import Claimant
 from podium_kit.rpc.errors import (
@@ -89,6 +90,21 @@ class KeyNeededToSignIn(InvalidArgument):
 
 class SignInFailed(Unauthenticated):
     """The identity provider did not sign the person in; the message is its reason."""
+
+
+class ViewNotFound(NotFound):
+    def __init__(self, view_id: UUID) -> None:
+        super().__init__(f"there is no view {view_id} that you may delete", view_id=view_id)
+
+
+class TooManyViews(ResourceExhausted):
+    def __init__(self, views_max: int) -> None:
+        super().__init__(
+            f"you have {views_max} saved views; delete one first",
+            views_max=views_max,
+            # Nothing changes within a client's retries.
+            retryable="false",
+        )
 
 
 class ApiKeyNotFound(NotFound):

@@ -29,6 +29,7 @@ from gateway.chat.catalogue import ChatModels
 from gateway.chat.starting import EpisodeStarter
 from gateway.clients import CatalogueClient, EpisodesClient, Upstreams
 from gateway.clients_direct_calls import DirectCallsClient
+from gateway.clients_events import TenantEventsClient
 from gateway.config import DatabaseSettings, GatewaySettings
 from gateway.episode_ids import EpisodeIds
 from gateway.http.connection import BoundedHttp
@@ -55,6 +56,7 @@ from gateway.rest.store_idempotency import PostgresIdempotencyStore
 from gateway.rest.transcoding import Transcoder
 from gateway.sessions.service import ConsoleSessions
 from gateway.sessions.store import PostgresSessionStore
+from gateway.views.store import PostgresViewStore
 from podium_kit import telemetry
 from podium_kit.postgres import migrations
 from podium_kit.postgres.engine import check, open_engine
@@ -140,7 +142,14 @@ async def _parts(
             LateApplication(partial(_mcp, starter, upstreams, settings, stack)),
             LateApplication(partial(_a2a, starter, upstreams, tenancy.protected)),
         ),
-        Transcoder(calls, episodes, episode_ids, settings.keepalive_s, draining),
+        Transcoder(
+            calls,
+            episodes,
+            TenantEventsClient(upstreams[EPISODES]),
+            episode_ids,
+            settings.keepalive_s,
+            draining,
+        ),
         health_router(checks, tasks, draining),
     )
     return _Parts(app, tasks)
@@ -205,6 +214,7 @@ async def _tenancy(
         protected=ProtectedResource(settings.oidc_issuers, settings.public_url, MCP_PATH),
         log=log_of_changes,
         attempts=attempts,
+        views=PostgresViewStore(engine),
         limits=LimitBook(
             PostgresLimitsStore(engine),
             log_of_changes,

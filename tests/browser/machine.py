@@ -5,6 +5,7 @@ import shutil
 from pathlib import Path
 
 CHROMIUM = shutil.which("chromium") or ""
+MISSING = "tests/browser: they open the console; apt-get install chromium, make console-test"
 TESTS = [f"browser/{path.name}" for path in Path(__file__).parent.glob("test_*.py")]
 
 

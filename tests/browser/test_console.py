@@ -31,6 +31,8 @@ SCREEN_PATHS = (
         "/changes",
         "/keys",
         "/webhooks",
+        "/limits",
+        "/secrets",
     ),
 )
 
@@ -52,6 +54,7 @@ async def test_a_wrong_key_is_answered_with_what_to_do(person: Person) -> None:
     await person.sees("check that it was copied whole")
 
 
+@pytest.mark.quick
 async def test_no_script_reads_the_credential_and_signing_out_ends_it(person: Person) -> None:
     await person.sign_in("developer")
     readable = await person.page.evaluate(
@@ -65,6 +68,7 @@ async def test_no_script_reads_the_credential_and_signing_out_ends_it(person: Pe
     await person.page.get_by_label("API key").wait_for()
 
 
+@pytest.mark.quick
 async def test_a_developer_starts_an_episode_and_reads_its_answer(person: Person) -> None:
     await person.sign_in("developer")
     await person.page.get_by_role("button", name="New episode").click()
@@ -77,6 +81,7 @@ async def test_a_developer_starts_an_episode_and_reads_its_answer(person: Person
     assert "42" in await answer.inner_text()
 
 
+@pytest.mark.quick
 async def test_what_users_tools_and_models_write_never_becomes_markup(person: Person) -> None:
     await person.sign_in("developer")
     await person.open("/episodes")
@@ -145,6 +150,7 @@ async def test_the_palette_finds_a_page_and_a_tool(person: Person) -> None:
         await person.page.wait_for_url(re.compile(f"{address}$"))
 
 
+@pytest.mark.quick
 async def test_an_auditor_sees_structure_and_cost_but_no_content(person: Person) -> None:
     await person.sign_in("auditor")
     await person.open("/episodes")

@@ -1,5 +1,6 @@
 """Money in the console: what a waiting call may cost, and where a budget will be at its end."""
 
+import re
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -46,3 +47,37 @@ async def test_a_budget_says_where_spending_as_so_far_leads(
     # The first fiftieth of its time says nothing.
     await card.get_by_text("At this pace $").wait_for()
     assert "an even pace" in await card.inner_text()
+
+
+async def test_a_budget_lists_its_windows_so_far(person: Person, console: ConsoleUnderTest) -> None:
+    budget = {
+        "id": "counted-days",
+        "scope": "BUDGET_SCOPE_TENANT",
+        "window": "BUDGET_WINDOW_DAY",
+        "hard_limit": {"currency_code": "USD", "amount": "3"},
+    }
+    async with console.http() as client:
+        reply = await client.post("/v1/budgets", json={"budget": budget})
+        assert reply.is_success, reply.text
+        await finished(client, await console.start("What is 6 x 7? In a window."))
+    await person.sign_in("auditor")
+    await person.open("/budgets")
+    card = person.page.locator("li.card").filter(has_text="counted-days")
+    await card.get_by_role("button", name="Windows so far").click()
+    row = card.get_by_role("table").get_by_role("row").nth(1)
+    await row.get_by_text("$3").wait_for()
+    assert "$0.0" in await row.inner_text()
+
+
+async def test_an_auditor_sees_spending_by_hour_and_by_week(
+    person: Person, console: ConsoleUnderTest
+) -> None:
+    await person.sign_in("auditor")
+    await person.open("/spend")
+    for bucket, asked in (("HOUR", "SPEND_DIMENSION_HOUR"), ("WEEK", "SPEND_DIMENSION_WEEK")):
+        async with person.page.expect_response(re.compile(asked)) as answered:
+            await person.page.get_by_label("Each bar").select_option(bucket)
+        report = await (await answered.value).json()
+        assert report["rows"][0]["values"][1] in {"calculator", "", console.ended}
+        await person.page.wait_for_url(re.compile(f"bucket={bucket}"))
+        await person.page.locator(".chart svg").first.wait_for()

@@ -23,6 +23,8 @@ DIMENSIONS = {
     "team": ledger_pb2.SPEND_DIMENSION_TEAM,
     "price": ledger_pb2.SPEND_DIMENSION_PRICE_VERSION,
     "tenant": ledger_pb2.SPEND_DIMENSION_TENANT,
+    "hour": ledger_pb2.SPEND_DIMENSION_HOUR,
+    "week": ledger_pb2.SPEND_DIMENSION_WEEK,
 }
 
 

@@ -37,9 +37,8 @@ function filterOf(search: Search): Query {
 }
 
 const PAGE_SIZE = 100;
-const REFRESH_MS = 5_000;
 
-export function useEpisodes(search: Search, live: boolean) {
+export function useEpisodes(search: Search, pollMs: number | false) {
   return useInfiniteQuery({
     queryKey: ["episodes", search],
     queryFn: ({ pageParam, signal }) =>
@@ -57,12 +56,12 @@ export function useEpisodes(search: Search, live: boolean) {
     initialPageParam: "",
     getNextPageParam: (page) => page.next_page_token || undefined,
     placeholderData: (before) => before,
-    refetchInterval: live ? REFRESH_MS : false,
+    refetchInterval: pollMs,
     maxPages: 50,
   });
 }
 
-export function useEpisodeCounts(search: Search) {
+export function useEpisodeCounts(search: Search, pollMs: number | false) {
   return useQuery({
     queryKey: ["episode-counts", search],
     queryFn: ({ signal }) =>
@@ -72,6 +71,6 @@ export function useEpisodeCounts(search: Search) {
         signal,
       ),
     placeholderData: (before) => before,
-    refetchInterval: 15_000,
+    refetchInterval: pollMs,
   });
 }

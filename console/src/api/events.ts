@@ -1,11 +1,12 @@
 import { ApiError, send, type Schemas } from "./http";
 
 export type EpisodeEvent = Schemas["EpisodeEvent"];
+export type TenantEvent = Schemas["TenantEvent"];
 
 const RECONNECT_MS = 1000;
 
-interface Follower {
-  onEvent(event: EpisodeEvent): void;
+interface Follower<Event> {
+  onEvent(event: Event): void;
   onConnection(connected: boolean): void;
 }
 
@@ -13,23 +14,36 @@ interface Follower {
  * Follows an episode to its end, over broken connections: each continues after the last event.
  * Throws ApiError for what no new connection helps against.
  */
-export async function follow(episodeId: string, follower: Follower, signal: AbortSignal) {
-  let last = "0";
+export function follow(episodeId: string, follower: Follower<EpisodeEvent>, signal: AbortSignal) {
+  const path = `/v1/episodes/${encodeURIComponent(episodeId)}/events`;
+  return resumed(path, "0", follower, (event) => Boolean(event.finished), signal);
+}
+
+/** Follows what happens in the tenant after a position, or from now on, until the signal; in the same way. */
+export function followTenant(position: string, follower: Follower<TenantEvent>, signal: AbortSignal) {
+  return resumed("/v1/events", position, follower, () => false, signal);
+}
+
+async function resumed<Event>(
+  path: string, after: string, follower: Follower<Event>, isLast: (event: Event) => boolean, signal: AbortSignal,
+) {
+  let last = after;
   while (!signal.aborted) {
     try {
-      const path = `/v1/episodes/${encodeURIComponent(episodeId)}/events`;
-      const reply = await send("GET", path, { headers: { "last-event-id": last }, signal });
+      const reply = await send("GET", path, { headers: last ? { "last-event-id": last } : {}, signal });
       follower.onConnection(true);
       for await (const { id, event, data } of messages(reply.body!)) {
         if (event === "error") throw new ApiError(0, JSON.parse(data).error.message);
         last = id;
-        const seen: EpisodeEvent = JSON.parse(data);
+        const seen: Event = JSON.parse(data);
         follower.onEvent(seen);
-        if (seen.finished) return;
+        if (isLast(seen)) return;
       }
     } catch (error) {
       if (signal.aborted) return;
-      if (error instanceof ApiError && error.status >= 400 && error.status < 500) throw error;
+      // Too many streams of the tenant: others may close.
+      const lasting = error instanceof ApiError && error.status >= 400 && error.status < 500 && error.status !== 429;
+      if (lasting) throw error;
     }
     follower.onConnection(false);
     await new Promise((resolve) => setTimeout(resolve, RECONNECT_MS));

@@ -6,6 +6,7 @@ import { Button } from "react-aria-components";
 import { get, type Schemas } from "../api/http";
 import { Skeleton } from "../ui/Page";
 import { words } from "../words/en";
+import { usePolling } from "./live";
 import { NAVIGATION, type NavItem } from "./navigation";
 import { useSession, useSignOut } from "./session";
 
@@ -80,7 +81,8 @@ export function useWaiting() {
   return useQuery({
     queryKey: ["approvals"],
     queryFn: () => get<Schemas["ListApprovalsResponse"]>("/v1/approvals", { page_size: 100 }),
-    refetchInterval: 5000,
+    // A call that nobody decides on expires without an event.
+    refetchInterval: usePolling() || 60_000,
   });
 }
 
@@ -102,7 +104,7 @@ export function restoreTheme() {
   document.documentElement.dataset["theme"] = localStorage.getItem("podium.theme") ?? "";
 }
 
-function isTyping(target: EventTarget | null): boolean {
+export function isTyping(target: EventTarget | null): boolean {
   return target instanceof HTMLElement && target.closest("input, textarea, select, [contenteditable]") !== null;
 }
 

@@ -52,7 +52,9 @@ export const NAVIGATION: NavGroup[] = [
     title: n.admin,
     items: [
       { path: "/keys", title: n.keys, operation: "ListApiKeys", key: "k" },
+      { path: "/limits", title: n.limits, operation: "GetLimits" },
       { path: "/webhooks", title: n.webhooks, operation: "ListWebhooksRest" },
+      { path: "/secrets", title: n.secrets, operation: "ListSecretsRest" },
     ],
   },
 ];

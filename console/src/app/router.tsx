@@ -41,6 +41,8 @@ const screens = {
   "/changes": lazyRouteComponent(() => import("../screens/Changes")),
   "/versions": lazyRouteComponent(() => import("../screens/Versions")),
   "/keys": lazyRouteComponent(() => import("../screens/Keys")),
+  "/limits": lazyRouteComponent(() => import("../screens/Limits")),
+  "/secrets": lazyRouteComponent(() => import("../screens/Secrets")),
   "/webhooks": lazyRouteComponent(() => import("../screens/Webhooks")),
 };
 

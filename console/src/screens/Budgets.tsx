@@ -1,15 +1,18 @@
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
-import { useState } from "react";
+import { lazy, Suspense, useState } from "react";
 import { Button, Form, Input, Label, TextField } from "react-aria-components";
 
 import { get, write, type Schemas } from "../api/http";
+import { usePolling } from "../app/live";
 import { useMay } from "../app/session";
 import { money, name } from "../format";
 import { Badge, Facts, Meter, Popup, Time } from "../ui/parts";
-import { Empty, Loading, Page } from "../ui/Page";
+import { Empty, Loading, Page, Skeleton } from "../ui/Page";
 import { words } from "../words/en";
 
 const w = words.budgets;
+
+const BudgetWindows = lazy(() => import("./BudgetWindows"));
 
 type Status = Schemas["BudgetStatus"];
 
@@ -17,7 +20,8 @@ export default function Budgets() {
   const budgets = useQuery({
     queryKey: ["budgets"],
     queryFn: () => get<Schemas["ListBudgetsResponse"]>("/v1/budgets", { page_size: 200 }),
-    refetchInterval: 10_000,
+    // Forecasts change with time alone.
+    refetchInterval: usePolling() || 30_000,
   });
   return (
     <Page title={w.title}>
@@ -43,6 +47,7 @@ function BudgetCard({ status }: { status: Status }) {
   const limit = Number(budget.hard_limit?.amount ?? 0);
   const [posted, held] = [Number(status.posted?.amount ?? 0), Number(status.held?.amount ?? 0)];
   const [raising, setRaising] = useState(false);
+  const [past, setPast] = useState(false);
   const mayChange = useMay("UpdateBudgetRest");
   return (
     <li className="card">
@@ -63,7 +68,15 @@ function BudgetCard({ status }: { status: Status }) {
         ]}
       />
       {!budget.close_time && <Pace status={status} />}
-      {mayChange && !budget.close_time && <Button onPress={() => setRaising(true)}>{w.raise}</Button>}
+      <div className="actions">
+        {mayChange && !budget.close_time && <Button onPress={() => setRaising(true)}>{w.raise}</Button>}
+        <Button aria-expanded={past} onPress={() => setPast(!past)}>{w.windows}</Button>
+      </div>
+      {past && (
+        <Suspense fallback={<Skeleton rows={2} />}>
+          <BudgetWindows id={budget.id!} />
+        </Suspense>
+      )}
       {raising && <Raise status={status} onClose={() => setRaising(false)} />}
     </li>
   );

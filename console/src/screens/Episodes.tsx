@@ -5,13 +5,16 @@ import { Button, Input, SearchField } from "react-aria-components";
 
 import { FILTERS, useEpisodeCounts, useEpisodes, valuesOf, type Episode, type FilterName, type Search } from "../api/episodes";
 import type { Schemas } from "../api/http";
+import { usePolling } from "../app/live";
 import { useMay } from "../app/session";
-import { between, duration, name } from "../format";
+import { isTyping } from "../app/Shell";
+import { between, day, duration, name } from "../format";
 import { Choice, Cost, Time } from "../ui/parts";
 import { Empty, Failure, Page, Skeleton } from "../ui/Page";
 import { words } from "../words/en";
 import { Ending } from "./endings";
 import { Histogram } from "./Histogram";
+import { SavedViews } from "./SavedViews";
 import { StartEpisode } from "./StartEpisode";
 
 const w = words.episodes;
@@ -20,12 +23,12 @@ const ROW_PX = 36;
 export default function Episodes() {
   const search = useSearch({ strict: false }) as Search;
   const navigate = useNavigate();
-  const [atTop, setAtTop] = useState(true);
+  const polling = usePolling();
   const [starting, setStarting] = useState(false);
   const mayStart = useMay("StartEpisodeRest");
-  const episodes = useEpisodes(search, atTop);
-  const counts = useEpisodeCounts(search);
-  const rows = useMemo(() => episodes.data?.pages.flatMap((page) => page.episodes) ?? [], [episodes.data]);
+  const episodes = useEpisodes(search, polling);
+  const counts = useEpisodeCounts(search, polling);
+  const { rows, fresh, show } = useSettledRows(episodes.data?.pages, search);
   const change = (changed: Search) => {
     const next = Object.fromEntries(
       Object.entries({ ...search, ...changed }).filter(([, value]) => value !== undefined && value !== ""),
@@ -39,14 +42,19 @@ export default function Episodes() {
       actions={mayStart && <Button className="primary" onPress={() => setStarting(true)}>{w.start}</Button>}
     >
       {starting && <StartEpisode onClose={() => setStarting(false)} />}
+      <SavedViews search={search} />
       <Filters search={search} change={change} />
       <div className="episodes">
         <Facets counts={counts.data} search={search} change={change} />
         <div className="episodes-main">
           <Histogram counts={counts.data} />
-          <p className="muted small" role="status">
-            {counts.data ? w.counted(counts.data.count ?? 0) : words.loading}
-          </p>
+          <div className="list-state">
+            <p className="muted small" role="status">
+              {counts.data ? w.counted(counts.data.count ?? 0) : words.loading}
+              {counts.data?.series_start_time && w.charted(day(counts.data.series_start_time))}
+            </p>
+            {fresh > 0 && <Button className="fresh" onPress={show}>{w.fresh(fresh)} <kbd>.</kbd></Button>}
+          </div>
           {Boolean(episodes.error) && <Failure error={episodes.error} retry={() => void episodes.refetch()} />}
           {episodes.data === undefined && !episodes.error && <Skeleton rows={10} />}
           {episodes.data !== undefined && rows.length === 0 && (
@@ -59,7 +67,6 @@ export default function Episodes() {
             <Rows
               rows={rows}
               dimmed={episodes.isPlaceholderData}
-              onTop={setAtTop}
               onEnd={() => episodes.hasNextPage && !episodes.isFetchingNextPage && void episodes.fetchNextPage()}
             />
           )}
@@ -67,6 +74,32 @@ export default function Episodes() {
       </div>
     </Page>
   );
+}
+
+/**
+ * The rows without episodes that are newer than those first seen: they wait until `show`, so that
+ * nothing jumps below the pointer, while rows that are shown change in place.
+ */
+function useSettledRows(pages: readonly { episodes: Episode[] }[] | undefined, search: Search) {
+  const key = JSON.stringify(search);
+  const [seen, setSeen] = useState({ key: "", newest: 0 });
+  const all = useMemo(() => pages?.flatMap((page) => page.episodes) ?? [], [pages]);
+  const newest = all.reduce((latest, { create_time }) => Math.max(latest, Date.parse(create_time!)), 0);
+  const settled = seen.key === key ? seen.newest : 0;
+  useEffect(() => {
+    if (newest && !settled) setSeen({ key, newest });
+  }, [key, newest, settled]);
+  const rows = useMemo(() => (settled ? all.filter(({ create_time }) => Date.parse(create_time!) <= settled) : all), [all, settled]);
+  const fresh = all.length - rows.length;
+  const show = () => setSeen({ key, newest });
+  useEffect(() => {
+    const onKey = (event: KeyboardEvent) => {
+      if (event.key === "." && fresh > 0 && !isTyping(event.target)) show();
+    };
+    addEventListener("keydown", onKey);
+    return () => removeEventListener("keydown", onKey);
+  });
+  return { rows, fresh, show };
 }
 
 interface FilterProps {
@@ -147,11 +180,10 @@ function Facets({ counts, search, change }: FilterProps & { counts: Schemas["Sum
 interface RowsProps {
   rows: Episode[];
   dimmed: boolean;
-  onTop: (atTop: boolean) => void;
   onEnd: () => void;
 }
 
-function Rows({ rows, dimmed, onTop, onEnd }: RowsProps) {
+function Rows({ rows, dimmed, onEnd }: RowsProps) {
   const scroller = useRef<HTMLDivElement>(null);
   const virtual = useVirtualizer({
     count: rows.length,
@@ -179,7 +211,6 @@ function Rows({ rows, dimmed, onTop, onEnd }: RowsProps) {
         role="rowgroup"
         tabIndex={0}
         ref={scroller}
-        onScroll={(event) => onTop(event.currentTarget.scrollTop < ROW_PX)}
         onKeyDown={moveFocus}
       >
         <div role="presentation" style={{ height: virtual.getTotalSize(), position: "relative" }}>

@@ -1,4 +1,5 @@
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { Link } from "@tanstack/react-router";
 import { useState } from "react";
 import { Button, Checkbox, CheckboxGroup, Form, Input, Label, TextField } from "react-aria-components";
 
@@ -10,12 +11,11 @@ import { Table } from "../ui/Table";
 import { words } from "../words/en";
 
 const w = words.keys;
-const ROLES = ["developer", "approver", "auditor", "tool-owner", "tenant-admin"];
-
 export default function Keys() {
   const client = useQueryClient();
   const [creating, setCreating] = useState(false);
   const { credential } = useSession();
+  const roles = useRoles();
   const keys = useQuery({
     queryKey: ["keys"],
     queryFn: () => get<Schemas["ListApiKeysResponse"]>("/v1/api-keys", { page_size: 500 }),
@@ -62,14 +62,45 @@ export default function Keys() {
           )
         }
       </Loading>
+      <section className="spaced">
+        <h2>{w.roles}</h2>
+        <p className="muted wide">
+          {w.rolesHint} <Link to="/access">{w.bindings}</Link>
+        </p>
+        <Loading query={roles}>
+          {({ roles: rows }) => (
+            <Table
+              label={w.roles}
+              rows={rows}
+              rowKey={(row) => row.role}
+              columns={[
+                { title: w.role, cell: (row) => row.role },
+                { title: w.allows, cell: (row) => row.scopes.join(", ") },
+                { title: w.holders, cell: (row) => holdersOf(row.role, keys.data?.api_keys ?? []) },
+              ]}
+            />
+          )}
+        </Loading>
+      </section>
     </Page>
   );
+}
+
+function useRoles() {
+  return useQuery({ queryKey: ["roles"], queryFn: () => get<Schemas["ListRolesResponse"]>("/v1/roles"), staleTime: Infinity });
+}
+
+/** Subjects that have a key of the role which is not revoked. */
+function holdersOf(role: string, keys: readonly Schemas["ApiKey"][]): string {
+  const holders = keys.filter((key) => !key.revoke_time && key.roles.some((each) => each === role)).map((key) => key.subject);
+  return [...new Set(holders)].sort().join(", ") || "–";
 }
 
 function CreateKey({ onClose }: { onClose: () => void }) {
   const client = useQueryClient();
   const [subject, setSubject] = useState("");
   const [roles, setRoles] = useState<string[]>(["developer"]);
+  const grantable = useRoles().data?.roles.filter((each) => each.grantable) ?? [];
   const create = useMutation({
     mutationFn: () => write<Schemas["CreateApiKeyResponse"]>("POST", "/v1/api-keys", { subject, roles }),
     onSuccess: () => client.invalidateQueries({ queryKey: ["keys"] }),
@@ -98,7 +129,7 @@ function CreateKey({ onClose }: { onClose: () => void }) {
           </TextField>
           <CheckboxGroup value={roles} onChange={setRoles} isRequired>
             <Label>{w.roles}</Label>
-            {ROLES.map((role) => (
+            {grantable.map(({ role }) => (
               <Checkbox key={role} value={role}>
                 <span className="box" aria-hidden="true" /> {role}
               </Checkbox>

@@ -3,6 +3,7 @@ import { useNavigate, useSearch } from "@tanstack/react-router";
 import { lazy, Suspense } from "react";
 
 import { get, type Schemas } from "../api/http";
+import { usePolling } from "../app/live";
 import { count, exactMoney } from "../format";
 import { Choice, Cost, Facts } from "../ui/parts";
 import { Empty, Loading, Page, Skeleton } from "../ui/Page";
@@ -11,8 +12,7 @@ import { words } from "../words/en";
 
 const w = words.spend;
 const SpendChart = lazy(() => import("./SpendChart"));
-const DAYS: Record<string, number> = { week: 7, month: 30, quarter: 90 };
-const RANGES = { week: "7 days", month: "30 days", quarter: "90 days" };
+const DAYS: Record<string, number> = { day: 1, week: 7, month: 30, quarter: 90 };
 
 export type SpendRow = Schemas["SpendRow"];
 
@@ -20,7 +20,8 @@ const keyOf = (row: SpendRow) => row.values[0] ?? "";
 
 function since(range: string): string {
   const start = new Date(Date.now() - (DAYS[range] ?? 7) * 86_400_000);
-  start.setUTCHours(0, 0, 0, 0);
+  if (range === "day") start.setUTCMinutes(0, 0, 0);
+  else start.setUTCHours(0, 0, 0, 0);
   return start.toISOString();
 }
 
@@ -31,9 +32,10 @@ function useSpend(dimensions: string[], start: string) {
       get<Schemas["ReportSpendResponse"]>("/v1/spend", {
         group_by: dimensions.map((each) => `SPEND_DIMENSION_${each}`),
         start_time: start,
-        page_size: 500,
+        page_size: 1000,
       }),
     placeholderData: (before) => before,
+    refetchInterval: usePolling(),
   });
 }
 
@@ -44,13 +46,15 @@ export default function Spend() {
   const by = search["by"] ?? "TOOL";
   const start = since(range);
   const rows = useSpend([by], start);
-  const days = useSpend(["DAY", by], start);
+  const bucket = search["bucket"] ?? (range === "quarter" ? "WEEK" : "DAY");
+  const buckets = useSpend([bucket, by], start);
   const change = (changed: Record<string, string>) =>
-    void navigate({ to: "/spend", search: { range, by, ...changed }, replace: true });
+    void navigate({ to: "/spend", search: { range, by, bucket, ...changed }, replace: true });
   return (
     <Page title={w.title}>
       <div className="filters">
-        <Choice label="Time" value={range} options={RANGES} onChange={(value) => change({ range: value })} />
+        <Choice label="Time" value={range} options={w.ranges} onChange={(value) => change({ range: value })} />
+        <Choice label={w.bucket} value={bucket} options={w.buckets} onChange={(value) => change({ bucket: value })} />
         <Choice label={w.by} value={by} options={w.dims} onChange={(value) => change({ by: value })} />
       </div>
       <Loading query={rows}>
@@ -68,7 +72,7 @@ export default function Spend() {
                 ]}
               />
               <Suspense fallback={<Skeleton rows={4} />}>
-                {days.data && <SpendChart rows={days.data.rows} />}
+                {buckets.data && <SpendChart rows={buckets.data.rows} />}
               </Suspense>
               <Table
                 label={w.title}

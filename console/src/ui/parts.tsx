@@ -98,6 +98,29 @@ export function Popup({ title, open, onClose, children }: PopupProps) {
   );
 }
 
+interface ConfirmProps {
+  title: string;
+  hint: string;
+  action: string;
+  error: Error | null;
+  onConfirm: () => void;
+  onClose: () => void;
+}
+
+/** Asks before what cannot be undone. */
+export function Confirm({ title, hint, action, error, onConfirm, onClose }: ConfirmProps) {
+  return (
+    <Popup title={title} open onClose={onClose}>
+      <p>{hint}</p>
+      {error && <p className="error" role="alert">{error.message}</p>}
+      <div className="actions">
+        <Button className="primary" onPress={onConfirm}>{action}</Button>
+        <Button onPress={onClose} autoFocus>{words.cancel}</Button>
+      </div>
+    </Popup>
+  );
+}
+
 interface MeterProps {
   label: string;
   /** Shares of the limit, from 0. */

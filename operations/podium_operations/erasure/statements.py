@@ -62,6 +62,12 @@ EPISODES = {
             message_id FROM '[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}'
         ) IN (SELECT id::text FROM gone))
     """,
+    "tenant_events": """
+        DELETE FROM tenant_events
+        WHERE tenant = :tenant AND (CAST(:subject AS text) IS NULL OR substring(
+            message_id FROM '[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}'
+        ) IN (SELECT id::text FROM gone))
+    """,
     "attachments": """
         DELETE FROM attachments WHERE tenant = :tenant AND (CAST(:subject AS text) IS NULL
             OR owner_id IN (SELECT id FROM gone UNION ALL SELECT id FROM direct_calls
@@ -91,6 +97,10 @@ EPISODES = {
 GATEWAY = {
     "api_keys": """
         DELETE FROM api_keys WHERE tenant = :tenant
+        AND (CAST(:subject AS text) IS NULL OR subject = :subject)
+    """,
+    "saved_views": """
+        DELETE FROM saved_views WHERE tenant = :tenant
         AND (CAST(:subject AS text) IS NULL OR subject = :subject)
     """,
     "console_sessions": """

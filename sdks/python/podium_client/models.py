@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Annotated, Any, Literal
+from uuid import UUID
 
 from podium_client.values import Amount, Duration, Model
 from pydantic import AwareDatetime, Base64Bytes, ConfigDict, Field, RootModel
@@ -200,6 +201,42 @@ class RotateApiKeyRequest(Model):
     """
     seconds the old key continues working
     """
+
+
+class SaveViewRequest(Model):
+    """
+    Asks to save a filter.
+    """
+
+    model_config = ConfigDict(
+        extra="forbid",
+    )
+    name: Annotated[str, Field(max_length=80, min_length=1, title="Name")]
+    query: Annotated[str, Field(max_length=2000, title="Query")]
+    """
+    search part of the list's address, like range=day&sort=cost
+    """
+    shared: Annotated[bool, Field(title="Shared")] = False
+    """
+    whether everybody in the tenant sees it
+    """
+
+
+class SavedView(Model):
+    """
+    A saved filter.
+    """
+
+    id: Annotated[UUID, Field(title="Id")]
+    name: Annotated[str, Field(title="Name")]
+    query: Annotated[str, Field(title="Query")]
+    shared: Annotated[bool, Field(title="Shared")]
+    saved_by: Annotated[str, Field(title="Saved By")]
+    deletable: Annotated[bool, Field(title="Deletable")]
+    """
+    by the caller: its own, and shared ones by admins
+    """
+    create_time: Annotated[AwareDatetime, Field(title="Create Time")]
 
 
 class Session(Model):
@@ -715,6 +752,29 @@ class Usage(Model):
     """
 
 
+class ApprovalClosed(Model):
+    """
+    A person decided on a call.
+    """
+
+    episode_id: str = ""
+    """
+    The episode.
+    """
+    turn: int = 0
+    """
+    The turn.
+    """
+    call_index: int = 0
+    """
+    Place of the call in the turn, from 0.
+    """
+    approved: bool = False
+    """
+    True if the call may be made.
+    """
+
+
 class ApprovalDecision(Model):
     """
     The decision on a call that waited for approval.
@@ -731,6 +791,33 @@ class ApprovalDecision(Model):
     reason: str = ""
     """
     Why, in that person's words.
+    """
+
+
+class ApprovalOpened(Model):
+    """
+    A call waits for a person.
+    """
+
+    episode_id: str = ""
+    """
+    The episode.
+    """
+    turn: int = 0
+    """
+    The turn.
+    """
+    call_index: int = 0
+    """
+    Place of the call in the turn, from 0.
+    """
+    tool_name: str = ""
+    """
+    Name of the tool.
+    """
+    expire_time: AwareDatetime | None = None
+    """
+    Time until which a person may decide.
     """
 
 
@@ -813,6 +900,33 @@ class ArmProgress(Model):
     diverged_count: int = 0
     """
     Trials that diverged from the episodes that they replay.
+    """
+
+
+class BudgetLimitPassed(Model):
+    """
+    Spending passed a soft limit of a budget.
+    """
+
+    budget_id: str = ""
+    """
+    The budget.
+    """
+    window_start: AwareDatetime | None = None
+    """
+    Start of its window.
+    """
+    soft_limit: Money | None = None
+    """
+    The soft limit.
+    """
+    posted: Money | None = None
+    """
+    Sum that was posted then.
+    """
+    hard_limit: Money | None = None
+    """
+    The hard limit.
     """
 
 
@@ -948,6 +1062,25 @@ class DeadLetter(Model):
 class DeleteWebhookResponse(Model):
     """
     It is deleted.
+    """
+
+
+class EpisodeBegan(Model):
+    """
+    An episode began.
+    """
+
+    episode_id: str = ""
+    """
+    Its id.
+    """
+    started_by: str = ""
+    """
+    Subject that started it.
+    """
+    policy_name: str = ""
+    """
+    Policy it runs under.
     """
 
 
@@ -1100,6 +1233,39 @@ class EpisodeFilter(Model):
     unpriced: bool = False
     """
     Only episodes with a call whose cost is unknown.
+    """
+
+
+class EpisodeOver(Model):
+    """
+    An episode ended.
+    """
+
+    episode_id: str = ""
+    """
+    Its id.
+    """
+    stop_reason: Literal["STOP_REASON_ANSWERED", "STOP_REASON_TURN_LIMIT", "STOP_REASON_BUDGET_EXHAUSTED", "STOP_REASON_DEADLINE", "STOP_REASON_CANCELLED", "STOP_REASON_FAILED", "STOP_REASON_OUTPUT_LIMIT", "STOP_REASON_DIVERGED"] | str | None = (
+        None
+    )
+    """
+    The reason.
+    """
+    turn_count: int = 0
+    """
+    Turns.
+    """
+    tool_call_count: int = 0
+    """
+    Tool calls.
+    """
+    cost: Money | None = None
+    """
+    Known cost; unset where none is known.
+    """
+    unpriced_call_count: int = 0
+    """
+    Calls of unknown cost.
     """
 
 
@@ -1532,7 +1698,28 @@ class SummarizeEpisodesResponse(Model):
     """
     series: Annotated[list[EpisodeBucket], Field(validate_default=True)] = []
     """
-    By time of start and end reason, oldest first; at most 500 buckets, the newest.
+    By time of start and end reason, oldest first; at most 500 buckets, the newest. It counts at least the newest 100,000 episodes that the filter keeps.
+    """
+    series_start_time: AwareDatetime | None = None
+    """
+    Start of the oldest episode that the series counts; unset where it counts all.
+    """
+
+
+class TenantStreamHeartbeat(Model):
+    """
+    Nothing happened for a while.
+    """
+
+
+class TenantStreamOpened(Model):
+    """
+    The stream is open.
+    """
+
+    events_missed: bool = False
+    """
+    True where the position was older than an hour: list again what is shown, because events since then may be lost.
     """
 
 
@@ -2014,6 +2201,33 @@ class ClosePeriodRequest(Model):
     """
 
 
+class CountedWindow(Model):
+    """
+    A window of a budget, and what was counted in it. Of a rolling budget it is a minute.
+    """
+
+    start_time: AwareDatetime | None = None
+    """
+    Its start.
+    """
+    end_time: AwareDatetime | None = None
+    """
+    Its end; unset for a total without an end.
+    """
+    posted: Money | None = None
+    """
+    Sum of what calls cost.
+    """
+    held: Money | None = None
+    """
+    Sum that calls in progress may still cost.
+    """
+    hard_limit: Money | None = None
+    """
+    The hard limit at its end, or now.
+    """
+
+
 class CreateBudgetRequest(Model):
     """
     Asks to create a budget.
@@ -2240,6 +2454,21 @@ class ListAnchorsResponse(Model):
     anchors: Annotated[list[Anchor], Field(validate_default=True)] = []
     """
     The anchors.
+    """
+    next_page_token: str = ""
+    """
+    Unset on the last page.
+    """
+
+
+class ListBudgetWindowsResponse(Model):
+    """
+    A page of windows.
+    """
+
+    windows: Annotated[list[CountedWindow], Field(validate_default=True)] = []
+    """
+    The windows.
     """
     next_page_token: str = ""
     """
@@ -3860,6 +4089,19 @@ class CreateApiKeyResponse(Model):
     key: Annotated[str, Field(title="Key")]
 
 
+class GrantableRole(Model):
+    """
+    A role, and what it allows.
+    """
+
+    role: Role
+    scopes: Annotated[list[str], Field(title="Scopes")]
+    grantable: Annotated[bool, Field(title="Grantable")]
+    """
+    whether the caller may create a key that has it
+    """
+
+
 class ListApiKeysResponse(Model):
     """
     A page of keys.
@@ -3867,6 +4109,22 @@ class ListApiKeysResponse(Model):
 
     api_keys: Annotated[list[ApiKey], Field(title="Api Keys")]
     next_page_token: Annotated[str, Field(title="Next Page Token")]
+
+
+class ListRolesResponse(Model):
+    """
+    All roles.
+    """
+
+    roles: Annotated[list[GrantableRole], Field(title="Roles")]
+
+
+class ListViewsResponse(Model):
+    """
+    The caller's own filters, then those that others shared: 500 at most.
+    """
+
+    views: Annotated[list[SavedView], Field(title="Views")]
 
 
 class RotateApiKeyResponse(Model):
@@ -4173,6 +4431,49 @@ class RecordVerdictsRequest(Model):
     verdicts: Annotated[list[Verdict], Field(validate_default=True)] = []
     """
     The verdicts, one of a trial, judge and prompt.
+    """
+
+
+class TenantEvent(Model):
+    """
+    Something happened in the tenant.
+    """
+
+    position: str = ""
+    """
+    Resumes the stream after this event.
+    """
+    time: AwareDatetime | None = None
+    """
+    Time at which it happened.
+    """
+    opened: TenantStreamOpened | None = None
+    """
+    The stream is open.
+    """
+    heartbeat: TenantStreamHeartbeat | None = None
+    """
+    Nothing happened for a while.
+    """
+    episode_started: EpisodeBegan | None = None
+    """
+    An episode began.
+    """
+    episode_ended: EpisodeOver | None = None
+    """
+    An episode ended.
+    """
+    approval_requested: ApprovalOpened | None = None
+    """
+    A call waits for a person.
+    """
+    approval_decided: ApprovalClosed | None = None
+    """
+    A person decided on a call.
+    """
+    budget_limit_passed: BudgetLimitPassed | None = None
+    """
+    Spending passed a soft limit of a budget.
     """
 
 

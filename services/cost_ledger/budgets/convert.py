@@ -9,6 +9,7 @@ from cost_ledger.budgets.models import (
     BudgetScope,
     BudgetStatus,
     BudgetWindow,
+    CountedWindow,
 )
 from cost_ledger.checks import check_text
 from cost_ledger.errors import InvalidBudget
@@ -16,7 +17,7 @@ from podium.common.v1 import money_pb2
 from podium.ledger.v1 import alert_pb2
 from podium.ledger.v1 import budget_service_pb2 as pb
 from podium_kit.money import Money
-from podium_kit.rpc.pages import decode_page_token, encode_page_token
+from podium_kit.rpc.pages import InvalidPageToken, decode_page_token, encode_page_token
 from podium_kit.stream import StreamRecord
 from podium_kit.wire import (
     duration_from_proto,
@@ -121,6 +122,38 @@ def status_to_proto(status: BudgetStatus) -> pb.BudgetStatus:
         forecast=money_to_proto(forecast.posted) if forecast else None,
         exhaust_time=timestamp_to_proto(exhausted) if exhausted else None,
     )
+
+
+def window_to_proto(window: CountedWindow) -> pb.CountedWindow:
+    return pb.CountedWindow(
+        start_time=timestamp_to_proto(window.start),
+        end_time=timestamp_to_proto(window.end) if window.end else None,
+        posted=money_to_proto(window.posted),
+        held=money_to_proto(window.held),
+        hard_limit=money_to_proto(window.hard_limit),
+    )
+
+
+def window_from_token(token: str) -> datetime | None:
+    """The start that the next page is before. Raises InvalidPageToken."""
+    before = decode_page_token(token).get("before_window", "")
+    if not before:
+        return None
+    try:
+        start = datetime.fromisoformat(before)
+        # The database stores times in UTC, and no others.
+        in_utc = start.astimezone(UTC)
+    except (ValueError, OverflowError) as error:
+        raise InvalidPageToken from error
+    if start.tzinfo is None:
+        raise InvalidPageToken
+    return in_utc
+
+
+def next_windows_page(windows: Sequence[CountedWindow], limit: int) -> str:
+    if len(windows) < limit:
+        return ""
+    return encode_page_token({"before_window": windows[-1].start.isoformat()})
 
 
 SCHEMA = "podium.ledger.v1.BudgetAlert"

@@ -128,9 +128,9 @@ class BudgetStatus:
 
     @property
     def window_end(self) -> datetime | None:
-        """The start of the next window, or the end of the budget where that is earlier."""
-        ends = (_next_window(self.budget, self.window_start), self.budget.end_time)
-        return min((end for end in ends if end is not None), default=None)
+        """None of a rolling window: it never ends."""
+        rolling = self.budget.window is BudgetWindow.ROLLING
+        return self.budget.end_time if rolling else window_end(self.budget, self.window_start)
 
     def forecast(self, now: datetime) -> "Forecast | None":
         """A straight line through what is posted since the window began, or the budget in it."""
@@ -148,6 +148,18 @@ class BudgetStatus:
         return Forecast(posted.quantized(), exhausted)
 
 
+@dataclass(frozen=True, slots=True)
+class CountedWindow:
+    """What was counted in a window of a budget; a rolling one has a window for each minute."""
+
+    start: datetime
+    end: datetime | None
+    posted: Money
+    held: Money
+    # At its end, or now.
+    hard_limit: Money
+
+
 # A line through less of the window says nothing.
 FORECAST_MIN = 50
 
@@ -162,6 +174,13 @@ class Forecast:
 
 def _seconds(length: timedelta) -> Decimal:
     return Decimal(length // timedelta(microseconds=1)) / 1_000_000
+
+
+def window_end(budget: Budget, start: datetime) -> datetime | None:
+    """Returns the start of the next window, or the end of the budget where that is earlier."""
+    rolling = budget.window is BudgetWindow.ROLLING
+    following = start + timedelta(minutes=1) if rolling else _next_window(budget, start)
+    return min((end for end in (following, budget.end_time) if end is not None), default=None)
 
 
 def _next_window(budget: Budget, start: datetime) -> datetime | None:

@@ -1,7 +1,14 @@
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from cost_ledger.budgets.models import Budget, BudgetAlert, BudgetChange, BudgetScope, BudgetStatus
+from cost_ledger.budgets.models import (
+    Budget,
+    BudgetAlert,
+    BudgetChange,
+    BudgetScope,
+    BudgetStatus,
+    CountedWindow,
+)
 from cost_ledger.budgets.store import AlertStore, BudgetStore
 from cost_ledger.errors import BudgetConflict, BudgetNotFound, InvalidBudget, UnpricedCurrency
 from podium_kit.rpc.identity import Scope, current_identity, require_scope
@@ -61,6 +68,13 @@ class BudgetBook:
 
     async def page(self, tenant: str, after: str, limit: int, runs: bool) -> list[BudgetStatus]:
         return await self._store.page(tenant, after, limit, runs)
+
+    async def windows(
+        self, tenant: str, budget_id: str, before: datetime | None, limit: int
+    ) -> list[CountedWindow]:
+        """Windows in which money was counted, newest first."""
+        budget = (await self.status(tenant, budget_id)).budget
+        return await self._store.windows(budget, before, limit)
 
     async def update(self, change: BudgetChange) -> Budget:
         async with self._store.changing(change.tenant, change.budget_id) as changing:

@@ -10,7 +10,10 @@ from cost_ledger.budgets.convert import (
     budget_to_proto,
     change_from_proto,
     next_alerts_page,
+    next_windows_page,
     status_to_proto,
+    window_from_token,
+    window_to_proto,
 )
 from cost_ledger.budgets.service import BudgetBook, require_budget_write
 from podium.ledger.v1 import budget_service_pb2 as pb
@@ -49,6 +52,19 @@ class BudgetServicer(rpc.BudgetServiceServicer):
         return pb.ListBudgetsResponse(
             statuses=[status_to_proto(status) for status in statuses],
             next_page_token=encode_page_token({"after": statuses[-1].budget.id}) if more else "",
+        )
+
+    async def ListBudgetWindows(
+        self, request: pb.ListBudgetWindowsRequest, context: Context
+    ) -> pb.ListBudgetWindowsResponse:
+        limit = page_size(request.page_size, 50, 500)
+        before = window_from_token(request.page_token)
+        windows = await self._budgets.windows(
+            tenant_named(request.tenant), request.id, before, limit
+        )
+        return pb.ListBudgetWindowsResponse(
+            windows=[window_to_proto(window) for window in windows],
+            next_page_token=next_windows_page(windows, limit),
         )
 
     async def UpdateBudget(

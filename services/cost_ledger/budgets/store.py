@@ -9,7 +9,15 @@ from typing import Any
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from cost_ledger.budgets.models import Budget, BudgetAlert, BudgetScope, BudgetStatus, BudgetWindow
+from cost_ledger.budgets.models import (
+    Budget,
+    BudgetAlert,
+    BudgetScope,
+    BudgetStatus,
+    BudgetWindow,
+    CountedWindow,
+    window_end,
+)
 from cost_ledger.store_engine import set_scope, tenant_transaction
 from podium_kit.money import Money
 
@@ -48,6 +56,25 @@ PAGE = text(
     ORDER BY b.id LIMIT :limit
 """
 )
+
+# With the limit of the last version before its end.
+WINDOWS = text("""
+    SELECT w.start, w.posted, w.held, version.hard_limit
+    FROM budget b JOIN budget_window w ON (w.tenant, w.budget_id) = (b.tenant, b.id)
+    CROSS JOIN LATERAL (
+        SELECT v.hard_limit FROM budget_version v
+        WHERE v.tenant = b.tenant AND v.budget_id = b.id
+          AND (v.version = 1 OR b.budget_window = 'total' OR v.create_time < CASE b.budget_window
+              WHEN 'rolling' THEN w.start + interval '1 minute'
+              ELSE (w.start AT TIME ZONE b.time_zone
+                    + CAST('1 ' || b.budget_window AS interval)) AT TIME ZONE b.time_zone
+          END)
+        ORDER BY v.version DESC LIMIT 1
+    ) version
+    WHERE b.tenant = :tenant AND b.id = :id
+      AND (CAST(:before AS timestamptz) IS NULL OR w.start < CAST(:before AS timestamptz))
+    ORDER BY w.start DESC LIMIT :limit
+""")
 
 CLOSE = text("""
     UPDATE budget SET close_time = ledger_clock()
@@ -125,6 +152,24 @@ class BudgetStore:
             if (await connection.execute(IS_PRICED, values)).scalar_one():
                 return []
             return list((await connection.execute(PRICED, values)).scalars())
+
+    async def windows(
+        self, budget: Budget, before: datetime | None, limit: int
+    ) -> list[CountedWindow]:
+        values = {"tenant": budget.tenant, "id": budget.id, "before": before, "limit": limit}
+        code = budget.hard_limit.currency_code
+        async with tenant_transaction(self._engine, budget.tenant) as connection:
+            rows = (await connection.execute(WINDOWS, values)).all()
+        return [
+            CountedWindow(
+                row.start,
+                window_end(budget, row.start),
+                Money(row.posted, code),
+                Money(row.held, code),
+                Money(row.hard_limit, code),
+            )
+            for row in rows
+        ]
 
     async def close(self, tenant: str, budget_id: str) -> None:
         """Ends the budget; once closed it stays closed at its first time."""

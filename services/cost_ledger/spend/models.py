@@ -30,12 +30,15 @@ class SpendDimension(StrEnum):
     TEAM = "team"
     PRICE_VERSION = "price_version"
     TENANT = "tenant"
+    HOUR = "hour"
+    WEEK = "week"
 
 
 # What the daily sums know.
 SUMMED = frozenset(
     {
         SpendDimension.DAY,
+        SpendDimension.WEEK,
         SpendDimension.MODEL,
         SpendDimension.TOOL,
         SpendDimension.PRICE_VERSION,
@@ -96,7 +99,7 @@ class SpendReport:
         return None if self.end_time is None else self.end_time.astimezone(UTC).date()
 
     def _check_platform(self) -> None:
-        known = SUMMED | {SpendDimension.TENANT}
+        known = SUMMED - {SpendDimension.WEEK} | {SpendDimension.TENANT}
         if self.episode_id or not known.issuperset(self.group_by):
             raise InvalidReport(
                 "a report over all tenants is by tenant, day, model, tool or price version"

@@ -17,6 +17,8 @@ from podium_kit.postgres.engine import autocommit
 
 JOURNAL_COLUMNS = {
     SpendDimension.DAY: "to_char(occur_time AT TIME ZONE 'UTC', 'YYYY-MM-DD')",
+    SpendDimension.HOUR: "to_char(occur_time AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:00\"Z\"')",
+    SpendDimension.WEEK: "to_char(date_trunc('week', occur_time AT TIME ZONE 'UTC'), 'YYYY-MM-DD')",
     SpendDimension.MODEL: "model",
     SpendDimension.TOOL: "tool",
     SpendDimension.EPISODE: "episode_id",
@@ -24,7 +26,10 @@ JOURNAL_COLUMNS = {
     SpendDimension.TEAM: "team",
     SpendDimension.PRICE_VERSION: "price_version_id",
 }
-SUM_COLUMNS = JOURNAL_COLUMNS | {SpendDimension.DAY: "day::text"}
+SUM_COLUMNS = JOURNAL_COLUMNS | {
+    SpendDimension.DAY: "day::text",
+    SpendDimension.WEEK: "to_char(date_trunc('week', day), 'YYYY-MM-DD')",
+}
 PLATFORM_COLUMNS = {
     **{name: name.value for name in JOURNAL_COLUMNS},
     SpendDimension.TENANT: "tenant",

@@ -10,14 +10,20 @@ from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from episodes.approvals.models import ApprovalPosition, WaitingCall
+from episodes.webhooks.events import approval_decided
+from episodes.webhooks.store import ADD_TENANT_EVENT, event_values
 from podium_kit.postgres.engine import autocommit
 from podium_kit.rpc.pages import PAGE_BYTES_MAX
 
 DECIDED = text(
-    """
-    INSERT INTO approval_decisions (episode_id, turn, call_index)
-    VALUES (CAST(:episode_id AS uuid), :turn, :call_index) ON CONFLICT DO NOTHING
-    """
+    f"""
+    WITH decided AS (
+        INSERT INTO approval_decisions (episode_id, turn, call_index)
+        VALUES (CAST(:episode_id AS uuid), :turn, :call_index) ON CONFLICT DO NOTHING
+        RETURNING episode_id
+    )
+    {ADD_TENANT_EVENT.format(only_if="EXISTS (SELECT FROM decided)")}
+    """  # noqa: S608 all of it is constant
 )
 # A page ends before it gets larger, but holds one call at least.
 WAITING = text(
@@ -53,10 +59,13 @@ class ApprovalStore:
     def __init__(self, engine: AsyncEngine) -> None:
         self._engine = engine
 
-    async def decided(self, place: ApprovalPosition) -> None:
+    async def decided(self, tenant: str, place: ApprovalPosition, *, approved: bool) -> None:
         """Records that a call is decided. Repeating it changes nothing."""
+        event = approval_decided(
+            tenant, place.episode_id, place.turn, place.call_index, approved=approved
+        )
         async with autocommit(self._engine) as connection:
-            await connection.execute(DECIDED, vars(place))
+            await connection.execute(DECIDED, {**vars(place), **event_values(event)})
 
     async def waiting(
         self, tenant: str, after: ApprovalPosition | None, size: int

@@ -134,6 +134,7 @@ def _keep(message: Message, names: frozenset[str]) -> None:
 
 
 def counts_to_proto(counts: EpisodeCounts) -> pb.SummarizeEpisodesResponse:
+    beginning = counts.series_start_time
     return pb.SummarizeEpisodesResponse(
         count=counts.count,
         facets=[
@@ -149,6 +150,7 @@ def counts_to_proto(counts: EpisodeCounts) -> pb.SummarizeEpisodesResponse:
             )
             for each in counts.series
         ],
+        series_start_time=None if beginning is None else timestamp_to_proto(beginning),
     )
 
 

@@ -87,4 +87,6 @@ class BucketCount:
 class EpisodeCounts:
     count: int
     facets: list[FacetCount]
-    series: list[BucketCount]
+    series: list[BucketCount] = field(default_factory=list)
+    # Set where older episodes are not in the series.
+    series_start_time: datetime | None = None

@@ -201,7 +201,8 @@ class Episodes:
             await self.handover.hand_over(stored.new)
         if not asked or not await self.starter.decide(episode_id, approval):
             raise NothingToApprove(episode_id, turn, call_index)
-        await self.approvals.decided(ApprovalPosition(episode_id, turn, call_index))
+        place = ApprovalPosition(episode_id, turn, call_index)
+        await self.approvals.decided(stored.new.tenant, place, approved=approved)
         return stored
 
     async def waiting_calls(

@@ -34,9 +34,10 @@ from podium_kit.rpc.pages import PAGE_BYTES_MAX, InvalidPageToken
 SEARCH_TIMEOUT_S = 2
 QUERY_CANCELED = "57014"
 COUNTED_MAX = 10_000
-# Episodes with a word: from here on it is common, and most of the newest have it.
-RARE_MAX = 10_000
+# A word is common where this many of the newest have it, or else from this many episodes on.
+SAMPLED, COMMON_IN_SAMPLE, RARE_MAX = 1_000, 50, 10_000
 FACETS_OF = 20_000
+SERIES_OF = 100_000
 VALUES_MAX = 20
 BUCKETS_MAX = 500
 # As cost and duration are stored.
@@ -90,9 +91,21 @@ FACETS = {
     "failure_kinds": "unnest(failure_kinds)::text",
 }
 LIMIT_TIME = text(f"SET LOCAL statement_timeout = '{SEARCH_TIMEOUT_S}s'")
+# The index of words reads all of a word's episodes before it returns the first.
 IS_COMMON = text(
-    f"SELECT count(*) > {RARE_MAX} FROM (SELECT FROM episode_facts f"  # noqa: S608 constants
-    f" WHERE f.tenant = :tenant AND {ENDED} AND {WORDS} LIMIT {RARE_MAX + 1}) counted"
+    f"""
+    SELECT CASE WHEN (
+        SELECT count(*) >= {COMMON_IN_SAMPLE} FROM (
+            SELECT task FROM episode_facts f WHERE f.tenant = :tenant AND {ENDED}
+            ORDER BY f.create_time DESC, f.id DESC LIMIT {SAMPLED}
+        ) f WHERE {WORDS}
+    ) THEN true ELSE (
+        SELECT count(*) > {RARE_MAX} FROM (
+            SELECT FROM episode_facts f WHERE f.tenant = :tenant AND {ENDED} AND {WORDS}
+            LIMIT {RARE_MAX + 1}
+        ) counted
+    ) END
+    """  # noqa: S608 all of it is constant
 )
 # A page ends before it gets larger, but holds one episode at least.
 OF_IDS = text(
@@ -159,7 +172,7 @@ class EpisodeSearch:
             source = await _source(connection, values, wanted)
             branches = _branches(wanted, SearchOrder.NEWEST)
             if not branches:
-                return EpisodeCounts(0, [], [])
+                return EpisodeCounts(0, [])
             counted = " UNION ALL ".join(
                 f"(SELECT FROM {source} WHERE {each} LIMIT {COUNTED_MAX + 1})" for each in branches
             )
@@ -167,7 +180,7 @@ class EpisodeSearch:
             total = (await connection.execute(count, values)).scalar_one()
             facets = await _facets(connection, values, source, branches)
             series = await _series(connection, values, source, branches, bucket)
-        return EpisodeCounts(total, facets, series)
+        return EpisodeCounts(total, facets, *series)
 
     @asynccontextmanager
     async def _bounded(self) -> AsyncIterator[AsyncConnection]:
@@ -264,28 +277,33 @@ async def _series(
     source: str,
     branches: Sequence[str],
     bucket: timedelta | None,
-) -> list[BucketCount]:
+) -> tuple[list[BucketCount], datetime | None]:
+    """Returns the buckets, and their beginning where older episodes are not counted."""
     if bucket is None:
-        return []
-    counted = " UNION ALL ".join(
-        "SELECT date_bin(:bucket, f.create_time, 'epoch') AS start_time, f.stop_reason,"  # noqa: S608
-        " f.cost, f.currency"
-        f" FROM {source} WHERE {each}"
+        return [], None
+    newest = " UNION ALL ".join(
+        f"(SELECT f.create_time, f.stop_reason, f.cost, f.currency FROM {source} WHERE {each}"  # noqa: S608
+        f" ORDER BY f.create_time DESC LIMIT {SERIES_OF + 1})"
         for each in branches
     )
     statement = text(
         f"""
         WITH buckets AS (
-            SELECT start_time, stop_reason, currency, count(*) AS episodes, sum(cost) AS cost,
-                   dense_rank() OVER (ORDER BY start_time DESC) AS place
-            FROM ({counted}) counted GROUP BY 1, 2, 3
+            SELECT date_bin(:bucket, create_time, 'epoch') AS start_time, stop_reason, currency,
+                   count(*) AS episodes, sum(cost) AS cost, min(create_time) AS first,
+                   dense_rank() OVER (ORDER BY date_bin(:bucket, create_time, 'epoch') DESC)
+                       AS place
+            FROM (
+                SELECT * FROM ({newest}) newest ORDER BY create_time DESC LIMIT {SERIES_OF + 1}
+            ) newest GROUP BY 1, 2, 3
         )
-        SELECT * FROM buckets WHERE place <= {BUCKETS_MAX}
+        SELECT *, sum(episodes) OVER () AS counted, min(first) OVER () AS beginning FROM buckets
         ORDER BY start_time, stop_reason, currency
         """  # noqa: S608
     )
-    rows = await connection.execute(statement, {**values, "bucket": bucket})
-    return [
+    rows = (await connection.execute(statement, {**values, "bucket": bucket})).all()
+    cut = bool(rows) and rows[0].counted > SERIES_OF
+    series = [
         BucketCount(
             row.start_time,
             row.stop_reason and StopReason(row.stop_reason),
@@ -293,7 +311,9 @@ async def _series(
             money_of(row.cost, row.currency),
         )
         for row in rows
+        if row.place <= BUCKETS_MAX
     ]
+    return series, rows[0].beginning if cut else None
 
 
 def _found(episode: Any, facts: Any) -> FoundEpisode:

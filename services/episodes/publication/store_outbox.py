@@ -13,7 +13,7 @@ from episodes.evaluations.store import RECORD, outcome_values
 from episodes.models import Ending, EpisodeFacts, Membership, OutboxRecord, Progress, Step
 from episodes.store import RECORD_FACTS, facts_values
 from episodes.webhooks.events import episode_ended, record_dead_lettered
-from episodes.webhooks.store import ADD_EVENT, add_event, event_values
+from episodes.webhooks.store import ADD_EVENT, ADD_TENANT_EVENT, add_event, event_values
 from podium_kit.money import Money
 from podium_kit.postgres.engine import autocommit, transaction
 from podium_kit.text import storable
@@ -36,7 +36,7 @@ _SETTLE = """
 """
 SETTLE = text(_SETTLE)
 # Of an episode that is a group by itself, at once: the rows are those of SETTLE, FINISH, RECORD,
-# RECORD_FACTS, ADD and ADD_EVENT, and the same again for a repetition.
+# RECORD_FACTS, ADD, ADD_EVENT and ADD_TENANT_EVENT, and the same again for a repetition.
 FINISH_ALONE = text(
     f"""
     WITH settled AS ({_SETTLE}),
@@ -60,6 +60,7 @@ FINISH_ALONE = text(
         ON CONFLICT (record_id) DO NOTHING
     ),
     announced AS ({ADD_EVENT.format(only_if="EXISTS (SELECT FROM ended)")}),
+    streamed AS ({ADD_TENANT_EVENT.format(only_if="EXISTS (SELECT FROM ended)")}),
     dequeued AS (DELETE FROM episode_queue WHERE episode_id = CAST(:id AS uuid))
     SELECT pg_notify('episode_steps', CAST(CAST(:id AS uuid) AS text))
     """  # noqa: S608 all of it is constant

@@ -1,4 +1,4 @@
-"""Events of webhooks: ids, states and costs, no text of users or models."""
+"""Events of webhooks and of a tenant's stream: ids, states, costs, no text of users or models."""
 
 import hashlib
 from datetime import UTC, datetime
@@ -6,8 +6,21 @@ from datetime import UTC, datetime
 from uuid_utils import uuid7
 
 from episodes.models import Ending, NewEpisode, OutboxRecord, Progress
-from episodes.webhooks.models import Event, EventType, PassedLimit
+from episodes.webhooks.models import Event, EventType, PassedLimit, StreamedEventType
 from podium_kit.money import Money
+
+
+def episode_started(episode: NewEpisode) -> Event:
+    return Event(
+        episode.tenant,
+        StreamedEventType.EPISODE_STARTED,
+        f"episode-started-{episode.episode_id}",
+        {
+            "episode_id": episode.episode_id,
+            "started_by": episode.subject,
+            "policy_name": episode.policy_name,
+        },
+    )
 
 
 def episode_ended(
@@ -42,6 +55,22 @@ def approval_requested(
             "call_index": call_index,
             "tool_name": tool_name,
             "expire_time": _time(until),
+        },
+    )
+
+
+def approval_decided(
+    tenant: str, episode_id: str, turn: int, call_index: int, *, approved: bool
+) -> Event:
+    return Event(
+        tenant,
+        StreamedEventType.APPROVAL_DECIDED,
+        f"approval-decided-{episode_id}-{turn}-{call_index}",
+        {
+            "episode_id": episode_id,
+            "turn": turn,
+            "call_index": call_index,
+            "approved": approved,
         },
     )
 
@@ -94,7 +123,7 @@ def record_dead_lettered(record: OutboxRecord, reason: str) -> Event:
 
 
 def _money(money: Money) -> dict[str, str]:
-    return {"currency_code": money.currency_code, "amount": f"{money.amount:f}"}
+    return {"currency_code": money.currency_code, "amount": money.amount_string()}
 
 
 def _time(moment: datetime) -> str:

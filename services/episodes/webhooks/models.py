@@ -23,6 +23,13 @@ class DeliveryState(StrEnum):
     FAILED = "failed"
 
 
+class StreamedEventType(StrEnum):
+    """Events that only the stream of a tenant's events has."""
+
+    EPISODE_STARTED = "episode.started"
+    APPROVAL_DECIDED = "approval.decided"
+
+
 @dataclass(frozen=True)
 class Webhook:
     """The receiver of a tenant's events; no event types means all."""
@@ -38,7 +45,7 @@ class Webhook:
 @dataclass(frozen=True)
 class Event:
     tenant: str
-    type: EventType
+    type: EventType | StreamedEventType
     # The same for the same thing, so that a repeated transaction tells it once; without a full
     # stop, which separates the parts of what is signed.
     message_id: str

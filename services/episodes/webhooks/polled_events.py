@@ -1,9 +1,10 @@
-"""Events of other services, polled for the webhooks that want them.
+"""Events of other services, polled for the webhooks and streams that want them.
 
 The ledger keeps every alert, so an outage of the worker loses none, and an alert that is read again
 is found by its id. A promotion that was there at the first poll is no event.
 """
 
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Protocol
 
@@ -22,15 +23,20 @@ class Alerts(Protocol):
     async def passed_limits(self, since: datetime) -> list[PassedLimit]: ...
 
 
+# Tenants, and the time from which on they want the events.
+Wanting = Callable[[], Awaitable[Sequence[tuple[str, datetime]]]]
+
+
 class BudgetAlerts:
-    def __init__(self, store: WebhookStore, alerts: Alerts) -> None:
+    def __init__(self, store: WebhookStore, alerts: Alerts, wanting: Wanting) -> None:
         self._store = store
         self._alerts = alerts
+        self._wanting = wanting
 
     async def poll(self) -> None:
-        """Adds the alerts of the last week that have no deliveries yet."""
+        """Adds the alerts of the last week that are not there yet."""
         earliest = datetime.now(UTC) - WINDOW
-        for tenant, since in await self._store.subscribers(EventType.BUDGET_ALERT):
+        for tenant, since in await self._wanting():
             with acting_as(Identity(tenant, SUBJECT, frozenset({Scope.EPISODES_RUN}))):
                 passed = await self._alerts.passed_limits(max(since, earliest))
             for limit in passed:

@@ -27,7 +27,18 @@ ADD_EVENT = """
         AND {only_if}
     ON CONFLICT (tenant, webhook_id, message_id) DO NOTHING
 """
-ADD = text(ADD_EVENT.format(only_if="true"))
+# The same for the stream of the tenant's events. It is added only while a repetition is found.
+ADD_TENANT_EVENT = """
+    INSERT INTO tenant_events (tenant, message_id, event_type, body)
+    SELECT :tenant, :message_id, :event_type, :event_body
+    WHERE {only_if} AND (CAST(:time AS timestamptz) IS NULL
+        OR CAST(:time AS timestamptz) > clock_timestamp() - interval '30 minutes')
+    ON CONFLICT (tenant, message_id) DO NOTHING
+"""
+ADD = text(
+    f"WITH streamed AS ({ADD_TENANT_EVENT.format(only_if='true')})"
+    f" {ADD_EVENT.format(only_if='true')}"
+)
 TENANTS = text(
     """
     SELECT tenant, min(create_time) AS since FROM webhooks
@@ -96,7 +107,7 @@ FORGET = text(
 
 
 async def add_event(connection: AsyncConnection, event: Event) -> None:
-    """Adds an event for the tenant's webhooks, in the transaction of its cause."""
+    """Adds an event for the tenant's webhooks and stream, in the transaction of its cause."""
     await connection.execute(ADD, event_values(event))
 
 

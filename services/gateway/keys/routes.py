@@ -7,7 +7,7 @@ from gateway.keys.models import ApiKey, KeyRequest
 from gateway.keys.service import ApiKeys, check_grantable, creators_by
 from gateway.request_model import RequestModel, Time
 from gateway.scopes import needs
-from podium_kit.rpc.identity import Identity, Role, Scope, current_identity
+from podium_kit.rpc.identity import ROLE_SCOPES, Identity, Role, Scope, current_identity
 from podium_kit.rpc.pages import decode_page_token, encode_page_token, page_size
 
 PAGE_SIZE_DEFAULT = 50
@@ -106,6 +106,40 @@ class ListApiKeysResponse(BaseModel):
 
     api_keys: list[ApiKeyResource]
     next_page_token: str
+
+
+class GrantableRole(BaseModel):
+    """A role, and what it allows."""
+
+    role: Role
+    scopes: list[str]
+    grantable: bool = Field(description="whether the caller may create a key that has it")
+
+
+class ListRolesResponse(BaseModel):
+    """All roles."""
+
+    roles: list[GrantableRole]
+
+
+def roles_router() -> APIRouter:
+    router = APIRouter(prefix="/v1/roles", tags=["API keys"])
+
+    @router.get("", operation_id="ListRoles")
+    async def list_roles() -> ListRolesResponse:
+        caller = current_identity()
+        return ListRolesResponse(
+            roles=[
+                GrantableRole(
+                    role=role,
+                    scopes=sorted(scopes),
+                    grantable=caller.may(Scope.TENANT_ADMIN) and all(map(caller.may, scopes)),
+                )
+                for role, scopes in ROLE_SCOPES.items()
+            ]
+        )
+
+    return router
 
 
 def api_key_router(keys: ApiKeys) -> APIRouter:

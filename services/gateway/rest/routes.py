@@ -10,6 +10,7 @@ EPISODES = "podium.episodes.v1.EpisodeService"
 DIRECT_CALLS = "podium.episodes.v1.DirectCallService"
 DEAD_LETTERS = "podium.episodes.v1.DeadLetterService"
 EVALUATIONS = "podium.episodes.v1.EvaluationService"
+TENANT_EVENTS = "podium.episodes.v1.TenantEventService"
 WEBHOOKS = "podium.episodes.v1.WebhookService"
 TOOLS = "podium.registry.v1.ToolRegistryService"
 POLICIES = "podium.registry.v1.PolicyService"
@@ -32,7 +33,7 @@ class Route:
     rpc: str
     # Request field filled with a new episode's id when the caller leaves it out.
     new_episode_id: str = ""
-    # Whether a stream is answered as JSON lines; else it is the events of an episode.
+    # Whether a stream is answered as JSON lines; else it is one of server-sent events.
     json_lines: bool = False
 
 
@@ -60,6 +61,7 @@ ROUTES = (
     Route("GET", "/v1/evaluations/{evaluation_id}/verdicts", EVALUATIONS, "ListVerdicts"),
     Route("POST", "/v1/live-evaluations", EVALUATIONS, "StartLiveEvaluation"),
     Route("POST", "/v1/live-evaluations/{evaluation_id}/stop", EVALUATIONS, "StopLiveEvaluation"),
+    Route("GET", "/v1/events", TENANT_EVENTS, "WatchTenantEvents"),
     Route("GET", "/v1/dead-letters", DEAD_LETTERS, "ListDeadLetters"),
     Route("POST", "/v1/dead-letters/redrive", DEAD_LETTERS, "RedriveDeadLetters"),
     Route("GET", "/v1/webhooks", WEBHOOKS, "ListWebhooks"),
@@ -109,6 +111,8 @@ ROUTES = (
     Route("GET", "/v1/entries", LEDGER, "ListEntries"),
     Route("POST", "/v1/budgets", BUDGETS, "CreateBudget"),
     Route("GET", "/v1/budgets", BUDGETS, "ListBudgets"),
+    # Before the budget itself, whose id may hold a slash.
+    Route("GET", "/v1/budgets/{id}/windows", BUDGETS, "ListBudgetWindows"),
     Route("GET", "/v1/budgets/{id}", BUDGETS, "GetBudget"),
     Route("PATCH", "/v1/budgets/{id}", BUDGETS, "UpdateBudget"),
     Route("POST", "/v1/budgets/{id}/close", BUDGETS, "CloseBudget"),

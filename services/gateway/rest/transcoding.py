@@ -10,6 +10,7 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route as HttpRoute
 
 from gateway.clients import EpisodesClient, UnaryCall
+from gateway.clients_events import TenantEventsClient, TenantEventText
 from gateway.convert import event_json, event_kind, file_quota
 from gateway.episode_ids import EpisodeIds
 from gateway.errors import MalformedRequest
@@ -41,12 +42,14 @@ SEQUENCE = re.compile(r"[0-9]{1,9}")
 class Transcoder:
     calls: AuditedCalls
     episodes: EpisodesClient
+    tenant_events: TenantEventsClient
     episode_ids: EpisodeIds
     keepalive_s: float
     draining: asyncio.Event
 
     def http_route(self, route: Route) -> HttpRoute:
-        endpoint = self._events if method_of(route).server_streaming else self._unary(route)
+        streams = {"WatchEpisode": self._events, "WatchTenantEvents": self._tenant_events}
+        endpoint = streams.get(route.rpc) or self._unary(route)
         if route.json_lines:
             endpoint = self._lines(route)
         # An id may hold a slash: an episode's budget is episode/<episode id>.
@@ -107,6 +110,14 @@ class Transcoder:
         events = self._watch(episode_id, after_sequence)
         return sse_response(kept_alive(events, self.keepalive_s, self.draining))
 
+    async def _tenant_events(self, request: Request) -> StreamingResponse:
+        """The tenant's events as server-sent events; Last-Event-ID resumes them."""
+        resumed = request.headers.get("last-event-id")
+        events = self.tenant_events.watch(resumed or request.query_params.get("after", ""))
+        # Awaited first, so that a rejection has its status and is no broken stream.
+        first = await anext(events)
+        return sse_response(kept_alive(_sent(first, events), self.keepalive_s, self.draining))
+
     async def _watch(self, episode_id: str, after_sequence: int) -> AsyncIterator[bytes]:
         try:
             async for event in self.episodes.watch(episode_id, after_sequence):
@@ -126,6 +137,21 @@ async def _read(request: Request, message: Message, route: Route) -> Message:
     # Here as well as in the services: the audit log is written before they are called.
     require_no_nul(message)
     return message
+
+
+async def _sent(
+    first: TenantEventText, rest: AsyncIterator[TenantEventText]
+) -> AsyncIterator[bytes]:
+    yield _tenant_event(first)
+    try:
+        async for event in rest:
+            yield _tenant_event(event)
+    except DomainError as error:
+        yield b"event: error\n" + data(error_body(error))
+
+
+def _tenant_event(event: TenantEventText) -> bytes:
+    return f"id: {event.position}\nevent: {event.kind}\ndata: {event.json}\n\n".encode()
 
 
 async def _json_lines(first: Message, rest: AsyncIterator[Message]) -> AsyncIterator[bytes]:

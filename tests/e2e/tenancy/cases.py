@@ -120,6 +120,8 @@ RPCS: dict[str, Case] = {
     "SecretService/ListUserSecrets": (OWN, {}),
     "SecretService/DeleteSecret": (REJECTED, {"name": "$secret"}),
     "SecretService/DeleteUserSecret": (REJECTED, {"name": "$secret"}),
+    # It does not end: tests/integration/episodes/test_tenant_events.py reads it as a stranger.
+    "TenantEventService/WatchTenantEvents": (NAMELESS, {"after": "$tool"}),
     "WebhookService/ListWebhooks": (OWN, {}),
     "WebhookService/DeleteWebhook": (REJECTED, {"id": "$webhook"}),
     "WebhookService/ListWebhookDeliveries": (OWN, {"webhook_id": "$webhook"}),
@@ -179,6 +181,7 @@ RPCS: dict[str, Case] = {
     ),
     "PolicyService/ListLearningSteps": (OWN, {"policy": "$policy"}),
     "BudgetService/GetBudget": (REJECTED, {"id": "$budget"}),
+    "BudgetService/ListBudgetWindows": (REJECTED, {"id": "$budget"}),
     "BudgetService/UpdateBudget": (
         REJECTED,
         {"id": "$budget", "update_mask": "softLimits"},
@@ -323,6 +326,10 @@ ROUTES: dict[tuple[str, str], Case] = {
     ("POST", "/v1/session"): (OWN, {}),
     ("GET", "/v1/session"): (OWN, {}),
     ("DELETE", "/v1/session"): (OWN, {}),
+    ("GET", "/v1/roles"): (OWN, {}),
+    ("GET", "/v1/views"): (OWN, {}),
+    ("POST", "/v1/views"): (OWN, {"name": "mine", "query": "range=day"}),
+    ("DELETE", "/v1/views/{view_id}"): (REJECTED, {"view_id": "$unknown"}),
     ("GET", "/v1/limits"): (OWN, {}),
     ("GET", "/v1/tenants/{tenant}/limits"): (REJECTED, {"tenant": "acme"}),
     ("PUT", "/v1/tenants/{tenant}/limits"): (REJECTED, {"tenant": "acme", "burst": 1}),

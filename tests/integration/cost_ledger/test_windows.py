@@ -3,7 +3,9 @@ from datetime import UTC, date, datetime, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
 
+import grpc
 import pytest
+from google.protobuf.field_mask_pb2 import FieldMask
 from sqlalchemy import text
 
 from integration.cost_ledger.builders import (
@@ -22,6 +24,7 @@ from integration.cost_ledger.running_ledger import (
 )
 from podium.ledger.v1 import budget_service_pb2 as pb
 from podium.ledger.v1 import cost_ledger_service_pb2 as ledger_pb
+from podium_kit.rpc.pages import encode_page_token
 
 ZONES = [
     "UTC",
@@ -173,3 +176,63 @@ async def test_a_hold_that_passed_the_limit_of_its_hour_is_found(
     (found,) = await findings_of(worker)
     assert (found.rule, found.row) == ("I4", "entry 3")
     assert "0.03375" in found.problem
+
+
+async def counted(client: Client, id: str, size: int = 2) -> list[pb.CountedWindow]:
+    """Returns the windows of all pages."""
+    found: list[pb.CountedWindow] = []
+    request = pb.ListBudgetWindowsRequest(id=id, page_size=size)
+    while True:
+        page = await client.budgets.ListBudgetWindows(request)
+        found += page.windows
+        request.page_token = page.next_page_token
+        if not request.page_token:
+            return found
+
+
+async def test_past_windows_are_listed_with_what_they_counted_and_their_own_limit(
+    ledger: RunningLedger, worker: Client, admin: Client
+) -> None:
+    days = {"day": pb.BUDGET_WINDOW_DAY, "all": pb.BUDGET_WINDOW_TOTAL}
+    for id, kind in days.items():
+        budget = make_budget(id, "10", window=kind, time_zone="Europe/Berlin")
+        await admin.budgets.CreateBudget(pb.CreateBudgetRequest(budget=budget))
+    for day in range(3):
+        await set_clock(ledger, f"{day} days")
+        for call in range(day + 1):
+            await worker.ledger.Record(make_record(f"k{day}/{call}"))
+        if day == 1:
+            mask = FieldMask(paths=["hard_limit"])
+            change = pb.UpdateBudgetRequest(id="day", hard_limit=usd("20"), update_mask=mask)
+            await admin.budgets.UpdateBudget(change)
+    await worker.ledger.Reserve(make_reserve("held"))
+    windows = await counted(worker, "day")
+    starts = [window.start_time.ToDatetime(tzinfo=UTC) for window in windows]
+    assert starts == sorted(starts, reverse=True)
+    assert [window.posted for window in windows] == [usd("0.00675"), usd("0.0045"), usd("0.00225")]
+    assert [window.held for window in windows] == [usd("0.01125"), usd("0"), usd("0")]
+    assert [window.hard_limit for window in windows] == [usd("20"), usd("20"), usd("10")]
+    for start, listed in zip(starts, windows, strict=True):
+        local = start.astimezone(ZoneInfo("Europe/Berlin"))
+        assert (local.hour, local.minute) == (0, 0)
+        assert listed.end_time.ToDatetime(tzinfo=UTC) > start
+    [total] = await counted(worker, "all")
+    assert (total.posted, total.HasField("end_time")) == (usd("0.0135"), False)
+
+
+async def test_windows_of_no_budget_and_tokens_of_others_are_rejected(worker: Client) -> None:
+    for code, request in (
+        (grpc.StatusCode.NOT_FOUND, pb.ListBudgetWindowsRequest(id="none")),
+        *(
+            (
+                grpc.StatusCode.INVALID_ARGUMENT,
+                pb.ListBudgetWindowsRequest(
+                    id="none", page_token=encode_page_token({"before_window": before})
+                ),
+            )
+            for before in ("yesterday", "2026-10-01T00:00:00", "0001-01-01T00:00:00+10:00")
+        ),
+    ):
+        with pytest.raises(grpc.aio.AioRpcError) as error:
+            await worker.budgets.ListBudgetWindows(request)
+        assert error.value.code() is code

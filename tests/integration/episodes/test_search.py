@@ -13,14 +13,17 @@ from google.protobuf.duration_pb2 import Duration
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from callers import code_of
+from episodes.episodes import store_search
 from episodes.episodes.convert_search import position_token
-from episodes.episodes.search import PagePosition
+from episodes.episodes.search import EpisodeFilter, PagePosition
+from episodes.episodes.store_search import EpisodeSearch
 from integration.episodes.neighbours import answer, call, calls, in_turns, make_toolset
 from integration.episodes.platform_under_test import Platform, new_id, start, until_asked
 from integration.episodes.test_access import caller
 from podium.common.v1 import failure_pb2
 from podium.episodes.v1 import episode_pb2
 from podium.episodes.v1 import episode_service_pb2 as pb
+from podium_kit.postgres.engine import open_engine
 from podium_kit.rpc.identity import Role
 from podium_kit.wire import money_from_proto
 
@@ -283,3 +286,23 @@ async def test_a_search_that_holds_the_database_ends_with_advice(platform: Platf
         await connection.close()
     assert rejected.value.code() is grpc.StatusCode.FAILED_PRECONDITION
     assert await asyncio.wait_for(found(platform.ada), 60) == []
+
+
+async def test_a_series_counts_the_newest_and_says_from_when_on(
+    platform: Platform, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for _ in range(3):
+        await played(platform, answer("42"))
+    newest = (await found(platform.ada))[0].create_time.ToDatetime(UTC)
+    monkeypatch.setattr(store_search, "SERIES_OF", 2)
+    engine = open_engine(platform.database_url)
+    try:
+        search, day = EpisodeSearch(engine), timedelta(days=1)
+        cut = await search.count(platform.tenant, EpisodeFilter(), day)
+        whole = await search.count(platform.tenant, EpisodeFilter(start_time=newest), day)
+    finally:
+        await engine.dispose()
+    assert cut.count == sum(each.count for each in cut.series) == 3
+    assert cut.series_start_time is not None
+    assert cut.series_start_time < newest
+    assert (sum(each.count for each in whole.series), whole.series_start_time) == (1, None)

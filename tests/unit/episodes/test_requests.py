@@ -139,7 +139,7 @@ class Platform:
         self.called.append(("decide", episode_id))
         return True
 
-    async def decided(self, _: object) -> None: ...
+    async def decided(self, *_: object, approved: bool) -> None: ...
 
     async def after(self, *_: object) -> News:
         self.looked.set()

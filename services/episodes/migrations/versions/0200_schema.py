@@ -16,6 +16,7 @@ SCRIPTS = (
     "attachments.sql",
     "feedback.sql",
     "webhooks.sql",
+    "tenant_events.sql",
     "promotions.sql",
     "evaluations.sql",
 )

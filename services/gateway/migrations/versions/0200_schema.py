@@ -9,6 +9,7 @@ SCRIPTS = (
     "sessions.sql",
     "limits.sql",
     "audit.sql",
+    "views.sql",
 )
 
 

@@ -52,6 +52,9 @@ async def test_any_window_sums_to_the_calls_in_it(ledger: RunningLedger, worker:
         [pb.SPEND_DIMENSION_TOOL, pb.SPEND_DIMENSION_MODEL],
         [pb.SPEND_DIMENSION_USER],
         [pb.SPEND_DIMENSION_DAY, pb.SPEND_DIMENSION_TEAM],
+        [pb.SPEND_DIMENSION_HOUR, pb.SPEND_DIMENSION_TOOL],
+        [pb.SPEND_DIMENSION_WEEK, pb.SPEND_DIMENSION_MODEL],
+        [pb.SPEND_DIMENSION_WEEK, pb.SPEND_DIMENSION_USER],
     ]
     for _ in range(WINDOWS):
         start, end = sorted((at(chance.uniform(0, 130)), at(chance.uniform(0, 130))), reverse=False)
@@ -121,3 +124,27 @@ async def test_a_page_ends_with_a_whole_group(ledger: RunningLedger, worker: Cli
             break
         request.page_token = reply.next_page_token
     assert models == ["m4", "m3", "m2", "m1", "m0"]
+
+
+async def test_spending_is_summed_by_hour_and_by_week_of_utc(
+    ledger: RunningLedger, worker: Client
+) -> None:
+    monday = datetime(2026, 10, 5, tzinfo=UTC)
+    for number, hours in enumerate((-1, 0, 0.5, 26)):
+        moment = timestamp_to_proto(monday + timedelta(hours=hours))
+        await worker.ledger.Record(make_record(f"k{number}", occur_time=moment))
+    calls: dict[str, int] = {}
+    for dimension in (pb.SPEND_DIMENSION_HOUR, pb.SPEND_DIMENSION_WEEK):
+        report = await worker.ledger.ReportSpend(pb.ReportSpendRequest(group_by=[dimension]))
+        calls |= {row.values[0]: row.call_count for row in report.rows}
+    assert calls == {
+        "2026-10-04T23:00Z": 1,
+        "2026-10-05T00:00Z": 2,
+        "2026-10-06T02:00Z": 1,
+        "2026-09-28": 1,
+        "2026-10-05": 3,
+    }
+    with pytest.raises(grpc.aio.AioRpcError) as error:
+        week = pb.ReportSpendRequest(all_tenants=True, group_by=[pb.SPEND_DIMENSION_WEEK])
+        await ledger.admin().ledger.ReportSpend(week)
+    assert error.value.code() is grpc.StatusCode.INVALID_ARGUMENT

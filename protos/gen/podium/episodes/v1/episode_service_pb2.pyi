@@ -520,6 +520,7 @@ class SummarizeEpisodesResponse(_message.Message):
     COUNT_FIELD_NUMBER: _builtins.int
     FACETS_FIELD_NUMBER: _builtins.int
     SERIES_FIELD_NUMBER: _builtins.int
+    SERIES_START_TIME_FIELD_NUMBER: _builtins.int
     count: _builtins.int
     """Episodes that the filter keeps; 10,001 if there are more than 10,000."""
     @_builtins.property
@@ -530,7 +531,13 @@ class SummarizeEpisodesResponse(_message.Message):
 
     @_builtins.property
     def series(self) -> _containers.RepeatedCompositeFieldContainer[Global___EpisodeBucket]:
-        """By time of start and end reason, oldest first; at most 500 buckets, the newest."""
+        """By time of start and end reason, oldest first; at most 500 buckets, the newest. It counts at
+        least the newest 100,000 episodes that the filter keeps.
+        """
+
+    @_builtins.property
+    def series_start_time(self) -> _timestamp_pb2.Timestamp:
+        """Start of the oldest episode that the series counts; unset where it counts all."""
 
     def __init__(
         self,
@@ -538,10 +545,11 @@ class SummarizeEpisodesResponse(_message.Message):
         count: _builtins.int = ...,
         facets: _abc.Iterable[Global___EpisodeFacet] | None = ...,
         series: _abc.Iterable[Global___EpisodeBucket] | None = ...,
+        series_start_time: _timestamp_pb2.Timestamp | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["series_start_time", b"series_start_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["count", b"count", "facets", b"facets", "series", b"series"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["count", b"count", "facets", b"facets", "series", b"series", "series_start_time", b"series_start_time"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -425,6 +425,116 @@ class ListBudgetsResponse(_message.Message):
 Global___ListBudgetsResponse: _TypeAlias = ListBudgetsResponse  # noqa: Y015
 
 @_typing.final
+class ListBudgetWindowsRequest(_message.Message):
+    """Asks for a page of a budget's windows."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ID_FIELD_NUMBER: _builtins.int
+    PAGE_SIZE_FIELD_NUMBER: _builtins.int
+    PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    TENANT_FIELD_NUMBER: _builtins.int
+    id: _builtins.str
+    """Its id."""
+    page_size: _builtins.int
+    """At most 500; 0 means 50."""
+    page_token: _builtins.str
+    """Token of the previous page; unset means the first."""
+    tenant: _builtins.str
+    """Another tenant; platform admins only. Unset means the caller's."""
+    def __init__(
+        self,
+        *,
+        id: _builtins.str = ...,
+        page_size: _builtins.int = ...,
+        page_token: _builtins.str = ...,
+        tenant: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["id", b"id", "page_size", b"page_size", "page_token", b"page_token", "tenant", b"tenant"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListBudgetWindowsRequest: _TypeAlias = ListBudgetWindowsRequest  # noqa: Y015
+
+@_typing.final
+class CountedWindow(_message.Message):
+    """A window of a budget, and what was counted in it. Of a rolling budget it is a minute."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    START_TIME_FIELD_NUMBER: _builtins.int
+    END_TIME_FIELD_NUMBER: _builtins.int
+    POSTED_FIELD_NUMBER: _builtins.int
+    HELD_FIELD_NUMBER: _builtins.int
+    HARD_LIMIT_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def start_time(self) -> _timestamp_pb2.Timestamp:
+        """Its start."""
+
+    @_builtins.property
+    def end_time(self) -> _timestamp_pb2.Timestamp:
+        """Its end; unset for a total without an end."""
+
+    @_builtins.property
+    def posted(self) -> _money_pb2.Money:
+        """Sum of what calls cost."""
+
+    @_builtins.property
+    def held(self) -> _money_pb2.Money:
+        """Sum that calls in progress may still cost."""
+
+    @_builtins.property
+    def hard_limit(self) -> _money_pb2.Money:
+        """The hard limit at its end, or now."""
+
+    def __init__(
+        self,
+        *,
+        start_time: _timestamp_pb2.Timestamp | None = ...,
+        end_time: _timestamp_pb2.Timestamp | None = ...,
+        posted: _money_pb2.Money | None = ...,
+        held: _money_pb2.Money | None = ...,
+        hard_limit: _money_pb2.Money | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["end_time", b"end_time", "hard_limit", b"hard_limit", "held", b"held", "posted", b"posted", "start_time", b"start_time"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["end_time", b"end_time", "hard_limit", b"hard_limit", "held", b"held", "posted", b"posted", "start_time", b"start_time"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CountedWindow: _TypeAlias = CountedWindow  # noqa: Y015
+
+@_typing.final
+class ListBudgetWindowsResponse(_message.Message):
+    """A page of windows."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    WINDOWS_FIELD_NUMBER: _builtins.int
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    next_page_token: _builtins.str
+    """Unset on the last page."""
+    @_builtins.property
+    def windows(self) -> _containers.RepeatedCompositeFieldContainer[Global___CountedWindow]:
+        """The windows."""
+
+    def __init__(
+        self,
+        *,
+        windows: _abc.Iterable[Global___CountedWindow] | None = ...,
+        next_page_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["next_page_token", b"next_page_token", "windows", b"windows"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListBudgetWindowsResponse: _TypeAlias = ListBudgetWindowsResponse  # noqa: Y015
+
+@_typing.final
 class UpdateBudgetRequest(_message.Message):
     """Asks to change a budget."""
 

@@ -51,6 +51,11 @@ class BudgetServiceStub(object):
                 request_serializer=podium_dot_ledger_dot_v1_dot_budget__service__pb2.ListBudgetsRequest.SerializeToString,
                 response_deserializer=podium_dot_ledger_dot_v1_dot_budget__service__pb2.ListBudgetsResponse.FromString,
                 _registered_method=True)
+        self.ListBudgetWindows = channel.unary_unary(
+                '/podium.ledger.v1.BudgetService/ListBudgetWindows',
+                request_serializer=podium_dot_ledger_dot_v1_dot_budget__service__pb2.ListBudgetWindowsRequest.SerializeToString,
+                response_deserializer=podium_dot_ledger_dot_v1_dot_budget__service__pb2.ListBudgetWindowsResponse.FromString,
+                _registered_method=True)
         self.UpdateBudget = channel.unary_unary(
                 '/podium.ledger.v1.BudgetService/UpdateBudget',
                 request_serializer=podium_dot_ledger_dot_v1_dot_budget__service__pb2.UpdateBudgetRequest.SerializeToString,
@@ -90,6 +95,14 @@ class BudgetServiceServicer(object):
 
     def ListBudgets(self, request, context):
         """Lists the tenant's budgets in id order.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListBudgetWindows(self, request, context):
+        """Lists windows of a budget in which money was counted, newest first: the current one, and those
+        before it.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -136,6 +149,11 @@ def add_BudgetServiceServicer_to_server(servicer, server):
                     servicer.ListBudgets,
                     request_deserializer=podium_dot_ledger_dot_v1_dot_budget__service__pb2.ListBudgetsRequest.FromString,
                     response_serializer=podium_dot_ledger_dot_v1_dot_budget__service__pb2.ListBudgetsResponse.SerializeToString,
+            ),
+            'ListBudgetWindows': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListBudgetWindows,
+                    request_deserializer=podium_dot_ledger_dot_v1_dot_budget__service__pb2.ListBudgetWindowsRequest.FromString,
+                    response_serializer=podium_dot_ledger_dot_v1_dot_budget__service__pb2.ListBudgetWindowsResponse.SerializeToString,
             ),
             'UpdateBudget': grpc.unary_unary_rpc_method_handler(
                     servicer.UpdateBudget,
@@ -236,6 +254,33 @@ class BudgetService(object):
             '/podium.ledger.v1.BudgetService/ListBudgets',
             podium_dot_ledger_dot_v1_dot_budget__service__pb2.ListBudgetsRequest.SerializeToString,
             podium_dot_ledger_dot_v1_dot_budget__service__pb2.ListBudgetsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListBudgetWindows(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/podium.ledger.v1.BudgetService/ListBudgetWindows',
+            podium_dot_ledger_dot_v1_dot_budget__service__pb2.ListBudgetWindowsRequest.SerializeToString,
+            podium_dot_ledger_dot_v1_dot_budget__service__pb2.ListBudgetWindowsResponse.FromString,
             options,
             channel_credentials,
             insecure,

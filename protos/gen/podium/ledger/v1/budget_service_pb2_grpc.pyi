@@ -43,6 +43,10 @@ class BudgetServiceStub:
     """Returns a budget and the amounts of its current window."""
     ListBudgets: _grpc.UnaryUnaryMultiCallable[_budget_service_pb2.ListBudgetsRequest, _budget_service_pb2.ListBudgetsResponse]
     """Lists the tenant's budgets in id order."""
+    ListBudgetWindows: _grpc.UnaryUnaryMultiCallable[_budget_service_pb2.ListBudgetWindowsRequest, _budget_service_pb2.ListBudgetWindowsResponse]
+    """Lists windows of a budget in which money was counted, newest first: the current one, and those
+    before it.
+    """
     UpdateBudget: _grpc.UnaryUnaryMultiCallable[_budget_service_pb2.UpdateBudgetRequest, _budget_service_pb2.UpdateBudgetResponse]
     """Changes limits or the end of an open budget. Its windows and what was spent in
     them stay; the new limits decide the next hold or extension. Money that is held
@@ -69,6 +73,10 @@ class BudgetServiceAsyncStub(BudgetServiceStub):
     """Returns a budget and the amounts of its current window."""
     ListBudgets: _aio.UnaryUnaryMultiCallable[_budget_service_pb2.ListBudgetsRequest, _budget_service_pb2.ListBudgetsResponse]  # type: ignore[assignment]
     """Lists the tenant's budgets in id order."""
+    ListBudgetWindows: _aio.UnaryUnaryMultiCallable[_budget_service_pb2.ListBudgetWindowsRequest, _budget_service_pb2.ListBudgetWindowsResponse]  # type: ignore[assignment]
+    """Lists windows of a budget in which money was counted, newest first: the current one, and those
+    before it.
+    """
     UpdateBudget: _aio.UnaryUnaryMultiCallable[_budget_service_pb2.UpdateBudgetRequest, _budget_service_pb2.UpdateBudgetResponse]  # type: ignore[assignment]
     """Changes limits or the end of an open budget. Its windows and what was spent in
     them stay; the new limits decide the next hold or extension. Money that is held
@@ -110,6 +118,16 @@ class BudgetServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_budget_service_pb2.ListBudgetsResponse, _abc.Awaitable[_budget_service_pb2.ListBudgetsResponse]]:
         """Lists the tenant's budgets in id order."""
+
+    @_abc_1.abstractmethod
+    def ListBudgetWindows(
+        self,
+        request: _budget_service_pb2.ListBudgetWindowsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_budget_service_pb2.ListBudgetWindowsResponse, _abc.Awaitable[_budget_service_pb2.ListBudgetWindowsResponse]]:
+        """Lists windows of a budget in which money was counted, newest first: the current one, and those
+        before it.
+        """
 
     @_abc_1.abstractmethod
     def UpdateBudget(

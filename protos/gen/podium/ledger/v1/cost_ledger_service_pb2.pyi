@@ -48,6 +48,10 @@ class _SpendDimensionEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_SpendD
     """Id of the price version; unset for calls of unknown price."""
     SPEND_DIMENSION_TENANT: _SpendDimension.ValueType  # 8
     """Tenant; only in reports over all of them."""
+    SPEND_DIMENSION_HOUR: _SpendDimension.ValueType  # 9
+    """Hour, UTC, as 2026-10-01T09:00Z: read from the journal, so give a start_time."""
+    SPEND_DIMENSION_WEEK: _SpendDimension.ValueType  # 10
+    """Week, UTC, by its Monday."""
 
 class SpendDimension(_SpendDimension, metaclass=_SpendDimensionEnumTypeWrapper):
     """What a report is grouped by."""
@@ -70,6 +74,10 @@ SPEND_DIMENSION_PRICE_VERSION: SpendDimension.ValueType  # 7
 """Id of the price version; unset for calls of unknown price."""
 SPEND_DIMENSION_TENANT: SpendDimension.ValueType  # 8
 """Tenant; only in reports over all of them."""
+SPEND_DIMENSION_HOUR: SpendDimension.ValueType  # 9
+"""Hour, UTC, as 2026-10-01T09:00Z: read from the journal, so give a start_time."""
+SPEND_DIMENSION_WEEK: SpendDimension.ValueType  # 10
+"""Week, UTC, by its Monday."""
 Global___SpendDimension: _TypeAlias = SpendDimension  # noqa: Y015
 
 @_typing.final
