@@ -1,6 +1,7 @@
 """What tenant admins, tool owners and auditors do besides episodes and money."""
 
 import re
+from pathlib import Path
 
 import pytest
 
@@ -110,21 +111,18 @@ async def test_an_auditor_reads_which_scope_secrets_and_webhooks_need(person: Pe
 
 
 async def test_a_tool_owner_uploads_documents_and_sees_what_is_wrong_with_one(
-    person: Person,
+    person: Person, tmp_path: Path
 ) -> None:
+    whale = f"# Whales\n\nThe blue whale weighs 150 tonnes. {HOSTILE}"
+    files = {"whale.md": whale, "broken.pdf": "no pdf at all", "tool.exe": "MZ"}
+    for name, content in files.items():
+        (tmp_path / name).write_text(content)
     await person.sign_in("tool-owner")
     await person.open("/corpora")
     await person.page.get_by_role("button", name="Upload documents").click()
     dialog = person.page.get_by_role("dialog")
     await dialog.get_by_label("Corpus").fill("handbook")
-    whale = f"# Whales\n\nThe blue whale weighs 150 tonnes. {HOSTILE}"
-    await dialog.get_by_label("Files").set_input_files(
-        [
-            {"name": "whale.md", "mimeType": "text/markdown", "buffer": whale.encode()},
-            {"name": "broken.pdf", "mimeType": "application/pdf", "buffer": b"no pdf at all"},
-            {"name": "tool.exe", "mimeType": "application/octet-stream", "buffer": b"MZ"},
-        ]
-    )
+    await dialog.get_by_label("Files").set_input_files([tmp_path / name for name in files])
     await dialog.get_by_role("button", name="Upload 3 files").click()
     await dialog.get_by_text("3 of 3 done, 2 failed").wait_for()
     outcomes = dialog.get_by_role("listitem")

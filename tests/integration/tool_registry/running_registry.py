@@ -79,6 +79,7 @@ class GivenBudgets(BudgetServiceServicer):
         raise NotImplementedError("the registry only asks whether a budget exists")
 
     CreateBudget = ListBudgets = UpdateBudget = CloseBudget = ListAlerts = _unasked
+    ListBudgetWindows = _unasked
 
 
 @dataclass
