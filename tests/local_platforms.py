@@ -17,8 +17,10 @@ async def local_platform(
     folder: Path, model_url: str, model: str, **options: Any
 ) -> AsyncIterator[tuple[LocalPlatform, Connection]]:
     """Runs a platform over a model server, as `podium up` starts and fills it."""
-    prompt_mode = options.pop("prompt_mode", "")
-    engine = EngineChoice(openai_base_url=model_url, model=model, prompt_mode=prompt_mode)
+    chosen = {
+        name: options.pop(name) for name in ("prompt_mode", "policy_store") if name in options
+    }
+    engine = EngineChoice(openai_base_url=model_url, model=model, **chosen)
     platform = LocalPlatform(PlatformOptions(folder / "state", engine, **options), quiet)
     await platform.start()
     try:

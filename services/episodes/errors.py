@@ -306,6 +306,20 @@ class EvaluationNotFound(NotFound):
         )
 
 
+class EvaluationReportNotFound(NotFound):
+    def __init__(self, evaluation_id: str) -> None:
+        super().__init__(
+            f"no figures of run {evaluation_id} are stored; `podium eval report {evaluation_id}`"
+            " computes and stores them",
+            evaluation_id=evaluation_id,
+        )
+
+
+class InvalidEvaluationReport(InvalidArgument):
+    def __init__(self, fault: str) -> None:
+        super().__init__(f"report_json {fault}; give a JSON object", param="report_json")
+
+
 class TrialNotFound(NotFound):
     def __init__(self, evaluation_id: str, place: int) -> None:
         super().__init__(

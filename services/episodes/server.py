@@ -36,6 +36,7 @@ from episodes.evaluations.service import Evaluations
 from episodes.evaluations.servicer import EvaluationsServicer
 from episodes.evaluations.store import EvaluationStore
 from episodes.evaluations.store_live import LiveStore
+from episodes.evaluations.store_reports import RunReportStore
 from episodes.evaluations.store_verdicts import VerdictStore
 from episodes.publication.servicer import DeadLettersServicer
 from episodes.publication.store_dead_letters import DeadLetterStore
@@ -134,8 +135,9 @@ async def serve(config: ServerConfig) -> None:
         EvaluationStore(engine),
         VerdictStore(engine),
         LiveStore(engine),
-        ArmModels(episodes.models, episodes.ledger).check,
-        config.evaluations_per_tenant,
+        RunReportStore(engine),
+        check_models=ArmModels(episodes.models, episodes.ledger).check,
+        runs_max=config.evaluations_per_tenant,
     )
     events = TenantEvents(TenantEventStore(engine))
     signed = channel_to(config.cost_ledger_target, signer=config.signing_key.signer())

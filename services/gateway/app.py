@@ -1,3 +1,4 @@
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -91,7 +92,7 @@ def build_app(
     tenancy: Tenancy,
     apis: Apis,
     transcoder: Transcoder,
-    health: APIRouter,
+    operation: Sequence[APIRouter],
 ) -> FastAPI:
     # FastAPI's own documentation pages load their scripts from foreign hosts.
     app = FastAPI(
@@ -113,7 +114,7 @@ def build_app(
         views_router(tenancy.views),
         limit_router(tenancy.limits),
         audit_router(tenancy.log),
-        health,
+        *operation,
         console_router(),
         tenancy.protected.router(),
     ):

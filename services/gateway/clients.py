@@ -2,6 +2,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any, TypeVar
 
 import grpc
@@ -10,6 +11,7 @@ from google.protobuf.message import Message as ProtoMessage
 from google.protobuf.message_factory import GetMessageClass
 
 from gateway.attachments.files import file_named
+from gateway.clients_health import ServiceState, state_of
 from gateway.config import GatewaySettings
 from gateway.convert import (
     attachment_data,
@@ -95,6 +97,13 @@ CONTRACTS = (
     webhook_service_pb2,
     evaluation_service_pb2,
 )
+SERVICES = {
+    "podium.episodes.v1": "episodes",
+    "podium.registry.v1": "tool-registry",
+    "podium.ledger.v1": "cost-ledger",
+    "podium.adapters.v1": "tool-adapters",
+    "podium.orchestrator.v1": "orchestrator-inference",
+}
 # Shorter than the servers' own limit for calls, so that a watch is renewed and not cut.
 WATCH_RENEW_S = 300.0
 # How long a stream that its client can resume may take.
@@ -155,6 +164,13 @@ class Upstreams:
                 for package, target in targets.items()
             }
         )
+
+    def health_checks(self) -> dict[str, Callable[[], Awaitable[ServiceState]]]:
+        """Checks of the services, by the names that operators know them by."""
+        return {
+            SERVICES[package]: partial(state_of, channel)
+            for package, channel in self._channels.items()
+        }
 
     def __getitem__(self, package: str) -> grpc.aio.Channel:
         return self._channels[package]

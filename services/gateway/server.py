@@ -47,6 +47,7 @@ from gateway.mcp_server.models import PATH as MCP_PATH
 from gateway.oidc.protected_resource import ProtectedResource
 from gateway.oidc.sign_in import OidcSignIn
 from gateway.oidc.verifier import OidcVerifier
+from gateway.platform_status import platform_status_router
 from gateway.responses.clients import McpToolsClient
 from gateway.responses.mcp_servers import RegisteredMcpTools
 from gateway.responses.routes import ResponsesApi
@@ -150,7 +151,10 @@ async def _parts(
             settings.keepalive_s,
             draining,
         ),
-        health_router(checks, tasks, draining),
+        [
+            health_router(checks, tasks, draining),
+            platform_status_router(upstreams.health_checks(), checks["postgres"]),
+        ],
     )
     return _Parts(app, tasks)
 

@@ -3,16 +3,21 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import httpx
 import pytest_asyncio
 
 from browser.machine import CHROMIUM
+from browser.versions import trained_versions
 from e2e.episodes_over_http import finished
 from local_platforms import local_platform
 from openai_server import OpenAiServer
+from podium_kit.rpc.identity import Role
+from podium_operations.local.keys import TENANT, issue_first_key
 from temporary_files import server_folder
 
 if TYPE_CHECKING:
@@ -22,7 +27,10 @@ if TYPE_CHECKING:
 MODEL = "scripted-model"
 # What a user, a tool or a model may write, and no page may run.
 HOSTILE = "<img src=x onerror=\"document.title='owned'\"><script>document.title='owned'</script>"
-ROLES = ("developer", "approver", "auditor", "tool-owner", "tenant-admin")
+ROLES = (
+    *("developer", "approver", "auditor", "tool-owner", "tenant-admin"),
+    *("ml-engineer", "platform-admin"),
+)
 SUM = {"thought": f"I will compute it. {HOSTILE}", "tool": "calculator"}
 APPROVED = {
     "name": "careful",
@@ -48,6 +56,8 @@ class ConsoleUnderTest:
     # The latest episode that has ended, and one whose call waits for a decision.
     ended: str
     waiting: str
+    # Trained versions.
+    store: Path
 
     def http(self, role: str = "tenant-admin") -> httpx.AsyncClient:
         headers = {"authorization": f"Bearer {self.keys[role]}"}
@@ -63,23 +73,41 @@ class ConsoleUnderTest:
 
 @pytest_asyncio.fixture(scope="session")
 async def console() -> AsyncIterator[ConsoleUnderTest]:
+    async with console_platform() as console:
+        yield console
+
+
+@asynccontextmanager
+async def console_platform() -> AsyncIterator[ConsoleUnderTest]:
+    """A platform with people of every role, episodes, and trained versions."""
     with server_folder("console") as folder, OpenAiServer(script=SCRIPT) as model:
-        async with local_platform(folder, model.base_url, MODEL) as (_, connection):
-            yield await _prepared(connection.gateway_url, connection.api_key)
+        store = trained_versions(folder / "versions", HOSTILE)
+        platform = local_platform(folder, model.base_url, MODEL, policy_store=store)
+        async with platform as (running, connection):
+            # What reaches beyond a tenant is granted where the gateway's database is.
+            keys = {
+                "ml-engineer": await issue_first_key(
+                    running.dsn["gateway"], TENANT, "ml-engineer-ada", Role.ML_ENGINEER
+                ),
+                "platform-admin": connection.admin_key,
+            }
+            yield await _prepared(connection.gateway_url, connection.api_key, keys, store)
 
 
-async def _prepared(url: str, admin_key: str) -> ConsoleUnderTest:
+async def _prepared(
+    url: str, admin_key: str, granted: Mapping[str, str], store: Path
+) -> ConsoleUnderTest:
     headers = {"authorization": f"Bearer {admin_key}"}
     async with httpx.AsyncClient(base_url=url, headers=headers, timeout=120) as admin:
-        keys = {role: await _key(admin, role) for role in ROLES}
+        keys = {role: granted.get(role) or await _key(admin, role) for role in ROLES}
         policy = await admin.post("/v1/policies", json={"spec": APPROVED})
         assert policy.is_success, policy.text
-        console = ConsoleUnderTest(url, keys, "", "")
+        console = ConsoleUnderTest(url, keys, "", "", store)
         for number in range(4):
             ended = await console.start(f"What is 6 x 7? Try {number}. {HOSTILE}")
         await finished(admin, ended)
     waiting = await console.start("Pay 6 x 7 dollars", policy="careful")
-    return ConsoleUnderTest(url, keys, ended, waiting)
+    return ConsoleUnderTest(url, keys, ended, waiting, store)
 
 
 async def _key(admin: httpx.AsyncClient, role: str) -> str:

@@ -17,6 +17,8 @@ SCREENS = {
     "auditor": {"Episodes", "Tools", "Policies", "Spend", "Budgets", "Ledger", "Change log"},
     "tool-owner": {"Episodes", "Tools", "Policies", "Corpora"},
     "tenant-admin": {"Episodes", "Approvals", "Access", "Spend", "Ledger", "Change log", "Keys"},
+    "ml-engineer": {"Episodes", "Evaluations", "Spend", "Training", "Versions"},
+    "platform-admin": {"Episodes", "Versions", "Keys"},
 }
 # "" is replaced by the path of an episode.
 SCREEN_PATHS = (
@@ -43,8 +45,9 @@ async def test_the_navigation_has_what_the_role_may_use(person: Person, role: st
     links = await person.page.get_by_role("navigation").get_by_role("link").all_inner_texts()
     shown = {re.sub(r"\d+$", "", link).strip() for link in links}
     assert shown >= SCREENS[role]
-    assert ("Keys" in shown) == (role == "tenant-admin")
-    assert ("Approvals" in shown) == (role in {"approver", "tenant-admin"})
+    assert ("Keys" in shown) == (role in {"tenant-admin", "platform-admin"})
+    assert ("Versions" in shown) == (role in {"ml-engineer", "platform-admin"})
+    assert ("Approvals" in shown) == (role in {"approver", "tenant-admin", "platform-admin"})
 
 
 async def test_a_wrong_key_is_answered_with_what_to_do(person: Person) -> None:

@@ -1,10 +1,10 @@
 """Requests of the REST API at each bound of their contract, and just outside of it."""
 
 import base64
+import importlib
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from re import _parser as regex
 from typing import Any
 
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
@@ -159,7 +159,9 @@ def _merged(base: dict[str, Json], given: dict[str, Json]) -> dict[str, Json]:
 
 
 def text_for(pattern: str) -> str:
-    return _written(regex.parse(pattern)) if pattern else ""
+    # Untyped, and no attribute of re that its stubs know.
+    parser = importlib.import_module("re._parser")
+    return _written(parser.parse(pattern)) if pattern else ""
 
 
 def _written(parts: Any) -> str:

@@ -9,11 +9,13 @@ from rich.text import Text
 from podium_cli.command import Session, command, stopping_on_sigterm
 from podium_cli.demo.accounts import Accounts, accounts
 from podium_cli.demo.progress import SolvingProgress
+from podium_cli.demo.report import report_of
 from podium_cli.demo.solving import Effort, Outcome, accuracy, choose, load_tasks, solve
 from podium_cli.demo.tables import accuracy_table, outcome_table, spend_table
 from podium_cli.formats import format_money, format_seconds
 from podium_cli.inputs import parse_seconds
 from podium_cli.output import require_place, writing
+from podium_cli.report_pages import write_report_page
 from podium_cli.up.up import (
     AssumeYes,
     BaseUrl,
@@ -57,9 +59,8 @@ async def demo(
 
     Uses the platform that is up, or starts one and stops it at the end.
     """
-    # What a platform is made of is slow to import, and needed here alone; so are the plots.
+    # What a platform is made of is slow to import, and needed here alone.
     from podium_cli.demo.platform import demo_platform  # noqa: PLC0415
-    from podium_cli.demo.report import write_report  # noqa: PLC0415
     from podium_cli.up.starting import engine_choice  # noqa: PLC0415
 
     started = time.monotonic()
@@ -73,7 +74,7 @@ async def demo(
                 outcomes = await solve(gateway, session.output, chosen, effort, progress)
             found = await accounts(gateway, outcomes)
             with writing(report):
-                write_report(report, outcomes, found, tools, f"{gateway.url}/console")
+                write_report_page(report, report_of(outcomes, found, tools, gateway.url))
     # A platform that the demo started is stopped by now, and its console with it.
     is_up = session.target.url is not None or session.target.state.holder() is not None
     _show(session, outcomes, found, report, f"{gateway.url}/console" if is_up else "")

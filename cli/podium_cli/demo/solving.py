@@ -37,6 +37,8 @@ class Task:
     verifier: Verifier
     # Tools that are known to lead to the answer.
     tools: tuple[str, ...]
+    # Any of these is right, for people to read.
+    answer: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -129,7 +131,8 @@ def _task(kind: str, fields: Mapping[str, Any]) -> Task:
     parameters = dict(fields["verifier"])
     verifier = load_verifier(parameters.pop("kind"), {"expected": fields["answer"], **parameters})
     tools = tuple(dict.fromkeys(step["tool"] for step in fields["solution"]))
-    return Task(fields["id"], kind, fields["question"], verifier, tools)
+    answer = tuple(map(str, fields["answer"]))
+    return Task(fields["id"], kind, fields["question"], verifier, tools, answer)
 
 
 COMPLETION_TOKENS_MAX = 256

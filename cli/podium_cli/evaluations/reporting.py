@@ -9,15 +9,20 @@ import typer
 from rich.console import Group
 from rich.text import Text
 
+from podium.episodes.v1 import evaluation_service_pb2 as pb
 from podium_cli.command import Session, command
+from podium_cli.evaluations.figures import read_failures, report_of, without_content
 from podium_cli.evaluations.runs import RunId, app
 from podium_cli.listing import listing
 from podium_cli.output import Output, writing
+from podium_cli.report_pages import write_report_page
 from podium_evaluation.results.comparison import Compared, compare, parse_gate
 from podium_evaluation.results.inspect_logs import write_logs
 from podium_evaluation.results.trials import Results, read_results
+from podium_evaluation.runs.names import path_of
 from podium_kit.client.errors import UserError
 from podium_kit.client.gateway import Gateway
+from podium_kit.client.rejections import Rejected
 from podium_kit.wire import json_values
 
 
@@ -38,21 +43,27 @@ async def report(
         "evaluation.html"
     ),
 ) -> None:
-    """Write one page: accuracy with intervals, costs, pairs, failures, settings."""
+    """Write one page: accuracy with intervals, costs, pairs, failures, settings.
+
+    The console shows the same figures from then on, without answers and results of calls.
+    """
     async with session.gateway() as gateway:
         await write_report(session.output, gateway, run, output)
     session.output.result({"page": str(output)}, str(output))
 
 
 async def write_report(output: Output, gateway: Gateway, run: str, path: Path) -> None:
-    # matplotlib is slow to import and needed here alone.
-    from podium_cli.evaluations.page import read_failures, write_page  # noqa: PLC0415
-
     results = await read_results(gateway, run)
-    failures = await read_failures(gateway, results)
+    found = report_of(results, await read_failures(gateway, results), gateway.url)
     with writing(path):
-        write_page(path, results, failures, gateway.url)
+        write_report_page(path, found)
     output.note(f"report: {path}")
+    body = {"report_json": json.dumps(without_content(found), allow_nan=False)}
+    try:
+        await gateway.put(f"{path_of(run)}/report", body, pb.RecordEvaluationReportResponse)
+    except Rejected as error:
+        # Those who may only read the run have their page.
+        output.warn(f"the console does not show it: {error}")
 
 
 @command(app, "export")

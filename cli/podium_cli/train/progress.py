@@ -1,5 +1,5 @@
 import asyncio
-import json
+import math
 import time
 from pathlib import Path
 from typing import Annotated
@@ -9,34 +9,10 @@ from rich.markup import escape
 
 from podium_cli.command import Session, command
 from podium_cli.output import writing
+from podium_cli.report_pages import write_report_page
 from podium_cli.train.train import app
 from podium_kit.client.errors import UsageError
-
-Metrics = dict[str, float]
-
-
-class InvalidMetrics(ValueError):
-    """A file that is not a run's metrics; the message says why."""
-
-
-def read_metrics(path: Path) -> list[Metrics]:
-    """Steps in order. A run that was killed repeats some steps: the later record counts.
-
-    A last line without its end is still being written and left out. Raises InvalidMetrics.
-    """
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise InvalidMetrics(f"{path} cannot be read: {error}") from error
-    steps: dict[float, Metrics] = {}
-    for number, line in enumerate(text[: text.rfind("\n") + 1].splitlines(), 1):
-        try:
-            found = json.loads(line)
-            steps[found["step"]] = {name: float(value) for name, value in found.items()}
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise InvalidMetrics(f"{path}, line {number} is no step of a run") from error
-    return [steps[step] for step in sorted(steps)]
-
+from podium_kit.policy_versions.metrics import METRICS, InvalidMetrics, Metrics, read_metrics
 
 EVERY_S = 1.0
 # A trainer imports torch before it makes its folder.
@@ -83,12 +59,21 @@ async def report(
     steps = _read(run)
     if not steps:
         raise UsageError(f"{run} has no step yet", "wait for the first; see `podium train watch`")
-    # matplotlib is slow to import and needed here alone.
-    from podium_cli.train.report import write_report_page  # noqa: PLC0415
-
+    document = {
+        "kind": "training",
+        "run": run.resolve().name if run.is_dir() else run.stem,
+        "steps": [_document(step) for step in steps],
+    }
     with writing(output):
-        write_report_page(output, steps)
+        write_report_page(output, document)
     session.output.result({"page": str(output), "steps": len(steps)}, str(output))
+
+
+def _document(step: Metrics) -> dict[str, object]:
+    figures = {
+        name: value for name, value in step.items() if name != "step" and math.isfinite(value)
+    }
+    return {"step": str(int(step["step"])), "figures": figures}
 
 
 async def _begun(run: Path) -> None:
@@ -103,7 +88,7 @@ async def _begun(run: Path) -> None:
 
 
 def _read(run: Path, missing_is_empty: bool = False) -> list[Metrics]:
-    path = run / "metrics.jsonl" if run.is_dir() else run
+    path = run / METRICS if run.is_dir() else run
     if missing_is_empty and not path.exists():
         return []
     try:

@@ -47,7 +47,14 @@ export const NAVIGATION: NavGroup[] = [
       { path: "/changes", title: n.changes, operation: "ListAuditLog", key: "c" },
     ],
   },
-  { title: n.improve, items: [{ path: "/versions", title: n.versions, operation: "ListModelVersionsRest" }] },
+  {
+    title: n.improve,
+    items: [
+      { path: "/training", title: n.training, operation: "ListLearningStepsRest" },
+      { path: "/versions", title: n.versions, operation: "ListModelVersionsRest" },
+    ],
+  },
+  { title: n.platform, items: [{ path: "/health", title: n.health, operation: "GetPlatformStatus", key: "h" }] },
   {
     title: n.admin,
     items: [

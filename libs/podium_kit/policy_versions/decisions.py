@@ -3,6 +3,7 @@
 The gate writes more (`training/podium_training/gate`): every number behind its verdict.
 """
 
+from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
 
@@ -31,14 +32,26 @@ class Decided(BaseModel):
     reasons: tuple[str, ...]
 
 
+class RecordedDecision(Decided):
+    """A decision with the numbers behind it, as far as its gate wrote them."""
+
+    look: int = 0
+    pairs: int = 0
+    rules: Mapping[str, str | float | None] = {}
+    bounds: Mapping[str, Mapping[str, float]] = {}
+    """Mean gain with its lower and upper bound, by measure."""
+    figures: Mapping[str, Mapping[str, str | float | None]] = {}
+    """By "candidate" and "promoted"."""
+
+
 def decision_file(root: Path, candidate: str) -> Path:
     return root / FOLDER / f"{VersionName.parse(candidate)}.json"
 
 
-def read_decided(root: Path, candidate: str) -> Decided | None:
+def read_decided(root: Path, candidate: str) -> RecordedDecision | None:
     try:
         text = decision_file(root, candidate).read_text(encoding="utf-8")
-        found = Decided.model_validate_json(text)
+        found = RecordedDecision.model_validate_json(text)
     except (OSError, UnicodeDecodeError, ValidationError):
         return None
     # A file copied to another version's place says nothing about that one.

@@ -28,7 +28,7 @@ TAKEN = "retired"
 
 
 class VersionStore:
-    """Versions by name. Aliases, decisions and reports lie beside them; see `Aliases`."""
+    """Versions by name. Aliases, decisions, reports and metrics lie beside them."""
 
     def __init__(self, root: Path) -> None:
         self.root = root

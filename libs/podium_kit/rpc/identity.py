@@ -22,6 +22,7 @@ class Scope(StrEnum):
     TRAJECTORIES_READ = "trajectories:read"
     SPEND_READ = "spend:read"
     AUDIT_READ = "audit:read"
+    TRAINING_READ = "training:read"
     LEDGER_WRITE = "ledger:write"
     FACTS_WRITE = "facts:write"
     TOOLS_FOLLOW = "tools:follow"
@@ -43,6 +44,7 @@ class Role(StrEnum):
     DEVELOPER = "developer"
     APPROVER = "approver"
     AUDITOR = "auditor"
+    ML_ENGINEER = "ml-engineer"
 
 
 ROLE_SCOPES = {
@@ -58,6 +60,11 @@ ROLE_SCOPES = {
     Role.APPROVER: frozenset({Scope.CALLS_APPROVE}),
     # Sees spending and administrative changes; changes nothing.
     Role.AUDITOR: frozenset({Scope.SPEND_READ, Scope.AUDIT_READ}),
+    # Plays evaluations, and sees how versions were trained. They serve every tenant, so an admin of
+    # the platform grants it.
+    Role.ML_ENGINEER: frozenset(
+        {Scope.EPISODES_RUN, Scope.TRAJECTORIES_READ, Scope.SPEND_READ, Scope.TRAINING_READ}
+    ),
 }
 # What a tenant admin's scope implies. Shared tools, list prices and posting costs are not in it.
 TENANT_SCOPES = frozenset(
@@ -87,7 +94,7 @@ class ScopeMissing(PermissionDenied):
 def _remedy(scopes: frozenset[Scope]) -> str:
     if scopes & TENANT_SCOPES:
         return "an admin of the tenant can create a key with it"
-    if Scope.PLATFORM_ADMIN in scopes:
+    if scopes & {Scope.PLATFORM_ADMIN, Scope.TRAINING_READ}:
         return "an admin of the platform can create a key with it"
     return "no key has it: services sign it for work of their own"
 

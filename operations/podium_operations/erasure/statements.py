@@ -73,7 +73,12 @@ EPISODES = {
             OR owner_id IN (SELECT id FROM gone UNION ALL SELECT id FROM direct_calls
                 WHERE tenant = :tenant AND subject = :subject))
     """,
-    # Trials of another person's run have explanations that quote the episodes' answers.
+    # Trials and reports of another person's run quote the episodes' answers in explanations.
+    "evaluation_reports": """
+        DELETE FROM evaluation_reports r USING evaluation_trials t
+        WHERE t.tenant = r.tenant AND t.evaluation_id = r.evaluation_id
+        AND t.episode_id IN (SELECT id FROM gone)
+    """,
     "evaluation_trials": """
         DELETE FROM evaluation_trials WHERE episode_id IN (SELECT id FROM gone)
     """,

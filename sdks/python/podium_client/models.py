@@ -174,12 +174,13 @@ class Role(
             "developer",
             "approver",
             "auditor",
+            "ml-engineer",
         ]
         | str
     ]
 ):
     root: Annotated[
-        Literal["platform-admin", "tenant-admin", "tool-owner", "developer", "approver", "auditor"] | str,
+        Literal["platform-admin", "tenant-admin", "tool-owner", "developer", "approver", "auditor", "ml-engineer"] | str,
         Field(title="Role"),
     ]
     """
@@ -237,6 +238,13 @@ class SavedView(Model):
     by the caller: its own, and shared ones by admins
     """
     create_time: Annotated[AwareDatetime, Field(title="Create Time")]
+
+
+class ServiceState(RootModel[Literal["serving", "not_serving", "unreachable"] | str]):
+    root: Annotated[
+        Literal["serving", "not_serving", "unreachable"] | str,
+        Field(title="ServiceState"),
+    ]
 
 
 class Session(Model):
@@ -1334,6 +1342,21 @@ class Feedback(Model):
     """
 
 
+class GetEvaluationReportResponse(Model):
+    """
+    The stored figures of a run.
+    """
+
+    report_json: str = ""
+    """
+    As they were stored.
+    """
+    create_time: AwareDatetime | None = None
+    """
+    Time at which they were stored.
+    """
+
+
 class GiveFeedbackRequest(Model):
     """
     Says how good an episode was. An episode has at most 50 of them.
@@ -1538,6 +1561,27 @@ class ParentCall(Model):
     budget_id: str = ""
     """
     Id of the budget it shares with the episodes above it; unset means that none of them has one.
+    """
+
+
+class RecordEvaluationReportRequest(Model):
+    """
+    Asks to store the figures of a run.
+    """
+
+    evaluation_id: str = ""
+    """
+    Id of the run.
+    """
+    report_json: str = ""
+    """
+    A JSON object, for the console: arms with intervals, pairs, families, curves, failures.
+    """
+
+
+class RecordEvaluationReportResponse(Model):
+    """
+    The figures are stored.
     """
 
 
@@ -2820,6 +2864,29 @@ class FunctionCall(Model):
     """
 
 
+class GateGain(Model):
+    """
+    A mean gain of the candidate, with bounds at the confidence of the look.
+    """
+
+    measure: str = ""
+    """
+    Such as score or cost.
+    """
+    mean: float = 0.0
+    """
+    The mean gain.
+    """
+    lower: float = 0.0
+    """
+    What it is at least.
+    """
+    upper: float = 0.0
+    """
+    What it is at most.
+    """
+
+
 class ModelVersion(Model):
     """
     A trained version as the store and the engines have it.
@@ -2971,6 +3038,21 @@ class ToolCalls(Model):
     calls: Annotated[list[ToolCall], Field(validate_default=True)] = []
     """
     At least one; independent of each other.
+    """
+
+
+class TrainingStep(Model):
+    """
+    A step of training.
+    """
+
+    step: int = 0
+    """
+    From 1.
+    """
+    figures: dict[str, float] = {}
+    """
+    Figures by name, such as reward_mean, cost_mean and, for each tool, "calls " and its name.
     """
 
 
@@ -4137,6 +4219,22 @@ class RotateApiKeyResponse(Model):
     old_api_key: ApiKey
 
 
+class ServiceHealth(Model):
+    """
+    A service, by the replica that answered.
+    """
+
+    name: Annotated[str, Field(title="Name")]
+    state: ServiceState
+    """
+    not_serving: it runs, and what it depends on does not answer
+    """
+    latency_ms: Annotated[float, Field(title="Latency Ms")]
+    """
+    until its health check was answered, or given up
+    """
+
+
 class AnswerOptions(Model):
     """
     How a model is to write an answer; a provider that cannot do it rejects the call.
@@ -5104,6 +5202,37 @@ class ConversationMessage(Model):
     """
 
 
+class GateDecision(Model):
+    """
+    What a gate measured of a candidate and of the version promoted then, on the same tasks.
+    """
+
+    look: int = 0
+    """
+    Which look at a growing evaluation it was, from 1; 0 means unknown.
+    """
+    pair_count: int = 0
+    """
+    Episodes of each that were compared.
+    """
+    rules: dict[str, str] = {}
+    """
+    The gate's rules by name, such as delta and objective.
+    """
+    gains: Annotated[list[GateGain], Field(validate_default=True)] = []
+    """
+    By how much the candidate is better.
+    """
+    candidate_figures: dict[str, str] = {}
+    """
+    Figures of the candidate by name, such as mean_cost; unset means unknown.
+    """
+    promoted_figures: dict[str, str] = {}
+    """
+    Figures of what it was compared with.
+    """
+
+
 class GetModelVersionResponse(Model):
     """
     One version.
@@ -5112,6 +5241,10 @@ class GetModelVersionResponse(Model):
     version: ModelVersion | None = None
     """
     The version.
+    """
+    decision: GateDecision | None = None
+    """
+    The numbers behind the gate's latest verdict; unset before it has decided.
     """
 
 
@@ -5127,6 +5260,17 @@ class ListModelVersionsResponse(Model):
     next_page_token: str = ""
     """
     Token of the next page; empty on the last.
+    """
+
+
+class ListTrainingStepsResponse(Model):
+    """
+    The steps that led to a version.
+    """
+
+    steps: Annotated[list[TrainingStep], Field(validate_default=True)] = []
+    """
+    In order, up to the version's own; at most 500, evenly spaced where there were more. Empty where its trainer stored none.
     """
 
 
@@ -5788,6 +5932,17 @@ class SecretHeader(Model):
     secret: SecretRef | None = None
     """
     The secret.
+    """
+
+
+class PlatformStatus(Model):
+    """
+    The services of the platform.
+    """
+
+    services: Annotated[list[ServiceHealth], Field(title="Services")]
+    """
+    the gateway's own database, then the others
     """
 
 

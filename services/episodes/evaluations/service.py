@@ -1,9 +1,13 @@
+import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from datetime import datetime
 
 from episodes.errors import (
     EvaluationConflict,
     EvaluationNotFound,
+    EvaluationReportNotFound,
     InvalidEvaluation,
+    InvalidEvaluationReport,
     TrialNotEnded,
     TrialNotFound,
 )
@@ -21,6 +25,7 @@ from episodes.evaluations.models import (
 from episodes.evaluations.sequential import ArmScores
 from episodes.evaluations.store import EvaluationStore
 from episodes.evaluations.store_live import LiveStore
+from episodes.evaluations.store_reports import RunReportStore
 from episodes.evaluations.store_verdicts import VerdictStore
 from episodes.keys import canonical_id
 from podium_kit.rpc.identity import Scope, current_identity
@@ -37,6 +42,8 @@ class Evaluations:
         store: EvaluationStore,
         verdicts: VerdictStore,
         live: LiveStore,
+        reports: RunReportStore,
+        *,
         check_models: ModelCheck,
         runs_max: int,
     ) -> None:
@@ -44,6 +51,7 @@ class Evaluations:
         self._store = store
         self._verdicts = verdicts
         self._live = live
+        self._reports = reports
         self._check_models = check_models
         self._runs_max = runs_max
 
@@ -133,6 +141,23 @@ class Evaluations:
     ) -> Sequence[JudgeVerdict]:
         stored = await self.get(evaluation_id)
         return await self._verdicts.list(current_identity().tenant, stored.id, after, limit)
+
+    async def record_report(self, evaluation_id: str, report_json: str) -> None:
+        stored = await self.get(evaluation_id)
+        try:
+            report = json.loads(report_json)
+        except (ValueError, RecursionError) as error:
+            raise InvalidEvaluationReport(f"is no JSON: {error}") from error
+        if not isinstance(report, dict):
+            raise InvalidEvaluationReport("is no object")
+        await self._reports.put(current_identity().tenant, stored.id, report_json)
+
+    async def report(self, evaluation_id: str) -> tuple[str, datetime]:
+        stored = await self.get(evaluation_id)
+        found = await self._reports.get(current_identity().tenant, stored.id)
+        if found is None:
+            raise EvaluationReportNotFound(stored.id)
+        return found
 
     async def update(
         self, evaluation_id: str, state: EvaluationState, reason: str

@@ -28,6 +28,7 @@ from podium_kit.rpc.pages import (
     page_size,
     token_number,
 )
+from podium_kit.wire import timestamp_to_proto
 
 Context = grpc.aio.ServicerContext[Any, Any]
 SIZE_DEFAULT, SIZE_MAX = 50, 500
@@ -144,4 +145,18 @@ class EvaluationsServicer(EvaluationServiceServicer):
         return pb.ListVerdictsResponse(
             verdicts=map(judge_verdict_to_proto, page),
             next_page_token=encode_page_token(place) if place else "",
+        )
+
+    async def RecordEvaluationReport(
+        self, request: pb.RecordEvaluationReportRequest, context: Context
+    ) -> pb.RecordEvaluationReportResponse:
+        await self._evaluations.record_report(request.evaluation_id, request.report_json)
+        return pb.RecordEvaluationReportResponse()
+
+    async def GetEvaluationReport(
+        self, request: pb.GetEvaluationReportRequest, context: Context
+    ) -> pb.GetEvaluationReportResponse:
+        report, create_time = await self._evaluations.report(request.evaluation_id)
+        return pb.GetEvaluationReportResponse(
+            report_json=report, create_time=timestamp_to_proto(create_time)
         )

@@ -29,7 +29,7 @@ def health_router(
     async def readyz() -> JSONResponse:
         if draining.is_set():
             return JSONResponse({"status": "draining"}, 503)
-        answers = await asyncio.gather(*(_passes(name, checks[name]) for name in checks))
+        answers = await asyncio.gather(*(passes(name, checks[name]) for name in checks))
         unwell = [name for name, well in zip(checks, answers, strict=True) if not well]
         status = {
             "status": "unwell" if unwell else "ready",
@@ -41,7 +41,8 @@ def health_router(
     return router
 
 
-async def _passes(name: str, check: Check) -> bool:
+async def passes(name: str, check: Check) -> bool:
+    """Returns whether a dependency answers in time."""
     try:
         async with asyncio.timeout(CHECK_TIMEOUT_S):
             await check()

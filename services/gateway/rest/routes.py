@@ -59,6 +59,8 @@ ROUTES = (
     Route("POST", "/v1/evaluations/{evaluation_id}/verdict", EVALUATIONS, "RecordVerdict"),
     Route("POST", "/v1/evaluations/{evaluation_id}/verdicts", EVALUATIONS, "RecordVerdicts"),
     Route("GET", "/v1/evaluations/{evaluation_id}/verdicts", EVALUATIONS, "ListVerdicts"),
+    Route("PUT", "/v1/evaluations/{evaluation_id}/report", EVALUATIONS, "RecordEvaluationReport"),
+    Route("GET", "/v1/evaluations/{evaluation_id}/report", EVALUATIONS, "GetEvaluationReport"),
     Route("POST", "/v1/live-evaluations", EVALUATIONS, "StartLiveEvaluation"),
     Route("POST", "/v1/live-evaluations/{evaluation_id}/stop", EVALUATIONS, "StopLiveEvaluation"),
     Route("GET", "/v1/events", TENANT_EVENTS, "WatchTenantEvents"),
@@ -142,6 +144,7 @@ ROUTES = (
     Route("GET", "/v1/corpora/{corpus}/search", CORPORA, "Search"),
     Route("GET", "/v1/model-versions", VERSIONS, "ListModelVersions"),
     Route("GET", "/v1/model-versions/{name}", VERSIONS, "GetModelVersion"),
+    Route("GET", "/v1/model-versions/{name}/training-steps", VERSIONS, "ListTrainingSteps"),
     Route("POST", "/v1/model-versions/{name}/promote", VERSIONS, "PromoteModelVersion"),
     Route("POST", "/v1/model-versions/{name}/roll-back", VERSIONS, "RollBackModelVersion"),
 )

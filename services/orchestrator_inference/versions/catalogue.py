@@ -11,7 +11,13 @@ from podium_kit.policy_versions import (
     VersionName,
     VersionStore,
 )
-from podium_kit.policy_versions.decisions import Decided, Verdict, read_decided
+from podium_kit.policy_versions.decisions import (
+    Decided,
+    RecordedDecision,
+    Verdict,
+    read_decided,
+)
+from podium_kit.policy_versions.metrics import Metrics, stored_metrics
 from podium_kit.policy_versions.reports import Report, read_report
 
 
@@ -68,7 +74,7 @@ class VersionState:
     """None when its manifest cannot be read."""
     aliases: tuple[Alias, ...]
     report: Report | None
-    decision: Decided | None
+    decision: RecordedDecision | None
     faults: tuple[str, ...]
 
 
@@ -87,6 +93,10 @@ class VersionCatalogue:
         if parsed not in store.names():
             raise VersionNotFound(name)
         return await asyncio.to_thread(_state, store, parsed)
+
+    async def training_steps(self, name: str) -> list[Metrics]:
+        await self.get(name)
+        return await asyncio.to_thread(stored_metrics, self._store().root, name)
 
     async def promote(self, name: str) -> tuple[VersionState, str]:
         """Gives a version to users; it, and the one before. Raises what `promote` raises."""

@@ -1,3 +1,4 @@
+from collections.abc import Mapping
 from typing import Any
 
 import grpc
@@ -6,7 +7,8 @@ from orchestrator_inference.pages import page_of
 from orchestrator_inference.versions.catalogue import VersionCatalogue, VersionState
 from podium.orchestrator.v1 import model_version_service_pb2 as pb
 from podium.orchestrator.v1 import model_version_service_pb2_grpc as rpc
-from podium_kit.policy_versions.decisions import Verdict
+from podium_kit.policy_versions.decisions import RecordedDecision, Verdict
+from podium_kit.policy_versions.metrics import Metrics
 
 VERDICTS = {
     Verdict.PROMOTE: pb.GATE_VERDICT_PROMOTE,
@@ -34,6 +36,28 @@ def version_to_proto(state: VersionState) -> pb.ModelVersion:
     return found
 
 
+def decision_to_proto(decision: RecordedDecision) -> pb.GateDecision:
+    found = pb.GateDecision(
+        look=decision.look,
+        pair_count=decision.pairs,
+        rules=_texts(decision.rules),
+        candidate_figures=_texts(decision.figures.get("candidate", {})),
+        promoted_figures=_texts(decision.figures.get("promoted", {})),
+    )
+    for measure, bounds in decision.bounds.items():
+        found.gains.add(measure=measure, **bounds)
+    return found
+
+
+def _texts(values: Mapping[str, str | float | None]) -> dict[str, str]:
+    return {name: str(value) for name, value in values.items() if value is not None}
+
+
+def step_to_proto(step: Metrics) -> pb.TrainingStep:
+    figures = {name: value for name, value in step.items() if name != "step"}
+    return pb.TrainingStep(step=int(step["step"]), figures=figures)
+
+
 Context = grpc.aio.ServicerContext[Any, Any]
 
 
@@ -56,7 +80,16 @@ class ModelVersionServicer(rpc.ModelVersionServiceServicer):
         self, request: pb.GetModelVersionRequest, context: Context
     ) -> pb.GetModelVersionResponse:
         found = await self._versions.get(request.name)
-        return pb.GetModelVersionResponse(version=version_to_proto(found))
+        reply = pb.GetModelVersionResponse(version=version_to_proto(found))
+        if found.decision is not None:
+            reply.decision.CopyFrom(decision_to_proto(found.decision))
+        return reply
+
+    async def ListTrainingSteps(
+        self, request: pb.ListTrainingStepsRequest, context: Context
+    ) -> pb.ListTrainingStepsResponse:
+        found = await self._versions.training_steps(request.name)
+        return pb.ListTrainingStepsResponse(steps=map(step_to_proto, found))
 
     async def PromoteModelVersion(
         self, request: pb.PromoteModelVersionRequest, context: Context

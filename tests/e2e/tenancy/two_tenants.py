@@ -35,8 +35,8 @@ SERVICE_OF_PACKAGE = {
     "podium.adapters.v1": "tool_adapters",
     "podium.orchestrator.v1": "orchestrator_inference",
 }
-# Everything but the platform's own scope, which is there to cross tenants.
-ALL_OF_A_TENANT = frozenset(set(Scope) - {Scope.PLATFORM_ADMIN})
+# Everything but the platform's own scopes, which are there to cross tenants.
+ALL_OF_A_TENANT = frozenset(set(Scope) - {Scope.PLATFORM_ADMIN, Scope.TRAINING_READ})
 SCHEMA = {"type": "object", "properties": {"expression": {"type": "string"}}}
 
 

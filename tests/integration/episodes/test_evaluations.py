@@ -401,3 +401,28 @@ async def test_a_judges_verdict_stays_and_one_without_a_score_is_replaced(
             await record(ada, place=1, score=1.0)
         assert "trial 1 of the run has not ended" in (rejected.value.details() or "")
         assert await code_of(record(bob, score=1.0)) is grpc.StatusCode.NOT_FOUND
+
+
+async def test_the_figures_of_a_run_are_stored_for_those_who_may_read_it(
+    platform: Platform,
+) -> None:
+    async with evaluations(platform) as ada, evaluations(platform, "bob") as bob:
+        run = await create(ada, evaluation())
+        reading = pb.GetEvaluationReportRequest(evaluation_id=run.id)
+        assert await code_of(ada.GetEvaluationReport(reading)) is grpc.StatusCode.NOT_FOUND
+        for report in ('{"arms": ["first"]}', '{"arms": ["\\u0000 second"]}'):
+            storing = pb.RecordEvaluationReportRequest(evaluation_id=run.id, report_json=report)
+            await ada.RecordEvaluationReport(storing)
+            found = await ada.GetEvaluationReport(reading)
+            assert found.report_json == report and found.HasField("create_time")
+        assert await code_of(bob.GetEvaluationReport(reading)) is grpc.StatusCode.NOT_FOUND
+        assert await code_of(bob.RecordEvaluationReport(storing)) is grpc.StatusCode.NOT_FOUND
+        for wrong in ("", "{", "[]", "[" * 100_000):
+            storing = pb.RecordEvaluationReportRequest(evaluation_id=run.id, report_json=wrong)
+            code = await code_of(ada.RecordEvaluationReport(storing))
+            assert code is grpc.StatusCode.INVALID_ARGUMENT, wrong[:9]
+    async with evaluations(platform, "eve", (Scope.TRAJECTORIES_READ,)) as eve:
+        assert (await eve.GetEvaluationReport(reading)).report_json == report
+        assert await code_of(eve.RecordEvaluationReport(storing)) is (
+            grpc.StatusCode.PERMISSION_DENIED
+        )

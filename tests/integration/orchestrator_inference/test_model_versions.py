@@ -15,6 +15,7 @@ from orchestrator_inference.versions.servicer import ModelVersionServicer
 from podium.orchestrator.v1 import model_version_service_pb2 as pb
 from podium.orchestrator.v1 import model_version_service_pb2_grpc as rpc
 from podium_kit.policy_versions import Alias, Aliases, VersionStore
+from podium_kit.policy_versions.metrics import STEPS_MAX, store_metrics
 from podium_kit.policy_versions.reports import Report, write_report
 from podium_kit.rpc.identity import Scope
 from podium_kit.rpc.server import Service, running_server
@@ -153,3 +154,57 @@ async def test_without_a_store_the_error_names_the_fix(tmp_path: Path) -> None:
     async with serving(None, tmp_path) as stub:
         error = await rejection(stub.ListModelVersions(pb.ListModelVersionsRequest()))
     assert "ORCHESTRATOR_INFERENCE_POLICY_STORE" in error
+
+
+async def test_the_numbers_behind_a_verdict_are_shown(store: VersionStore, versions: Any) -> None:
+    judge(store, NEW)
+    reply = await versions.GetModelVersion(pb.GetModelVersionRequest(name=NEW))
+    assert (reply.decision.look, reply.decision.pair_count) == (1, 40)
+    (gain,) = reply.decision.gains
+    assert (gain.measure, gain.mean, gain.lower) == ("score", 0.5, 0.5)
+    assert reply.decision.rules["delta"] == "0.02"
+    assert "cost_max" not in reply.decision.rules
+    assert set(reply.decision.candidate_figures) == set(reply.decision.promoted_figures)
+    reply = await versions.GetModelVersion(pb.GetModelVersionRequest(name=NEWEST))
+    assert not reply.HasField("decision")
+
+
+async def test_the_steps_that_led_to_a_version_are_listed(
+    store: VersionStore, versions: Any
+) -> None:
+    async def steps(name: str) -> list[int]:
+        reply = await versions.ListTrainingSteps(pb.ListTrainingStepsRequest(name=name))
+        assert all(each.figures["calls <b>"] == 0.5 for each in reply.steps)
+        return [each.step for each in reply.steps]
+
+    assert await steps(NEW) == []
+    store_metrics(store.root, "demo", [{"step": n, "calls <b>": 0.5} for n in range(1, 12)])
+    assert await steps(OLD) == list(range(1, 10))
+    assert await steps(NEWEST) == list(range(1, 12))
+    (store.root / "metrics" / "demo.jsonl").write_text("no metrics\n")
+    assert await steps(NEWEST) == []
+    request = pb.ListTrainingStepsRequest(name="policy-demo-v99")
+    assert "NOT_FOUND" in await rejection(versions.ListTrainingSteps(request))
+
+
+async def test_a_long_run_is_a_curve_of_bounded_length(store: VersionStore, versions: Any) -> None:
+    store.write(make_manifest("policy-long-v20000"), fill)
+    store_metrics(store.root, "long", [{"step": n} for n in range(1, 20_001)])
+    request = pb.ListTrainingStepsRequest(name="policy-long-v20000")
+    reply = await versions.ListTrainingSteps(request)
+    assert len(reply.steps) <= STEPS_MAX
+    assert reply.steps[-1].step == 20_000
+
+
+async def test_versions_are_seen_with_the_scope_and_moved_by_platform_admins_alone(
+    store: VersionStore, tmp_path: Path
+) -> None:
+    judge(store, NEW)
+    async with serving(store.root, tmp_path, Scope.TRAINING_READ) as stub:
+        listed = await stub.ListModelVersions(pb.ListModelVersionsRequest())
+        assert len(listed.versions) == 3
+        promoting = stub.PromoteModelVersion(pb.PromoteModelVersionRequest(name=NEW))
+        assert "lacks the scope platform:admin" in await rejection(promoting)
+    async with serving(store.root, tmp_path, Scope.TENANT_ADMIN) as stub:
+        listing = stub.ListModelVersions(pb.ListModelVersionsRequest())
+        assert "lacks the scope training:read" in await rejection(listing)

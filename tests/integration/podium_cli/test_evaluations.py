@@ -9,12 +9,15 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 import yaml
 
+from builders.report_pages import document_of
 from integration.podium_cli.conftest import CommandLine
 from integration.podium_cli.episodes.test_fallback_models import as_admin
 from openai_server import OpenAiServer, Reply
+from podium_operations.local.state import StateFolder
 from podium_training.tasks.task import Call, Split, Task
 
 DEADLINE_S = 120
@@ -83,6 +86,15 @@ def policies(podium: CommandLine, tmp_path: Path) -> None:
     assert podium("prices", "import", str(tmp_path / "prices.csv")).returncode == 0
 
 
+def stored_report(podium: CommandLine, run: str) -> str:
+    connection = StateFolder(podium.state_dir).read_connection()
+    headers = {"authorization": f"Bearer {connection.api_key}"}
+    url = f"{connection.gateway_url}/v1/evaluations/{run}/report"
+    reply = httpx.get(url, headers=headers, trust_env=False)
+    assert reply.is_success, reply.text
+    return str(reply.json()["report_json"])
+
+
 def progress(found: Any) -> dict[str, dict[str, Any]]:
     return {each["arm"]: each for each in found["progress"]}
 
@@ -107,8 +119,13 @@ def test_a_run_is_played_once_reported_exported_and_compared(
     assert progress(again) == arms
     assert len(model.requests) == asked, "a trial was played again"
 
-    text = page.read_text()
-    assert "sum-0" in text and "wrong tool" in text and "no limit" in text
+    shown = document_of(page)
+    [failed] = shown["worst"]
+    assert (failed["item_id"], failed["kind"], failed["answer"]) == ("sum-0", "wrong tool", "41")
+    assert "no limit" in shown["comparability"].values()
+    stored = json.loads(stored_report(podium, run))
+    assert "answer" not in stored["worst"][0]
+    assert {**shown, "worst": []} == {**stored, "worst": []}
     podium.json("eval", "export", run, "-o", str(lines))
     head, *trials = map(json.loads, lines.read_text().splitlines())
     assert (head["run"], head["arms"]) == (run, ["cheap", "quick"])

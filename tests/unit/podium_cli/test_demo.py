@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from builders.report_pages import assert_self_contained, document_of
 from podium.episodes.v1 import episode_pb2
 from podium_cli.demo.accounts import Accounts, ToolSpend
-from podium_cli.demo.report import write_report
+from podium_cli.demo.report import report_of
 from podium_cli.demo.solving import (
     Outcome,
     Solver,
@@ -20,6 +21,7 @@ from podium_cli.demo.solving import (
 )
 from podium_cli.demo.tables import called
 from podium_cli.output import Output
+from podium_cli.report_pages import write_report_page
 from podium_kit.bundled_files import bundled_folder
 from podium_kit.client.gateway import Gateway, Unreachable
 from podium_kit.money import Money
@@ -114,15 +116,17 @@ def test_accounts_that_differ_in_the_last_digit_do_not_agree() -> None:
 
 
 def test_the_report_is_one_self_contained_page_that_escapes_answers(tmp_path: Path) -> None:
-    page = tmp_path / "report.html"
-    outcomes = [make_outcome(answer="<script>alert(4)</script>"), make_outcome(right=False)]
-    write_report(page, outcomes, make_accounts(), 6, "http://127.0.0.1:1/console")
-    text = page.read_text()
-    assert text.count("<svg") == 4
-    assert "<script" not in text
-    assert "tiny-model" in text
-    assert "src=" not in text
-    assert "1 / 2" in text
+    page, evil = tmp_path / "report.html", "</script><script>alert(4)</script><!--"
+    outcomes = [make_outcome(answer=evil), make_outcome(right=False)]
+    write_report_page(page, report_of(outcomes, make_accounts(), 6, "http://127.0.0.1:1"))
+    assert evil not in page.read_text()
+    assert_self_contained(page)
+    found = document_of(page)
+    assert found["models"] == ["tiny-model"]
+    first = found["tasks"][0]
+    assert (first["answer"], first["right"]) == (evil, True)
+    assert found["kinds"] == [{"kind": "arithmetic", "right": 1, "total": 2}]
+    assert found["agree"] and first["start_s"] == 0
 
 
 async def test_an_unreachable_gateway_is_one_error_that_names_it() -> None:

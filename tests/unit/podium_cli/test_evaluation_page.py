@@ -1,7 +1,10 @@
+import json
 from pathlib import Path
 
+from builders.report_pages import assert_self_contained, document_of
 from podium.episodes.v1 import evaluation_service_pb2 as pb
-from podium_cli.evaluations.page import Failure, worst, write_page
+from podium_cli.evaluations.figures import Failure, report_of, without_content, worst
+from podium_cli.report_pages import write_report_page
 from podium_evaluation.results.failures import FailureClass
 from podium_evaluation.results.trials import Results
 from unit.podium_evaluation.trial_results import trial
@@ -34,32 +37,29 @@ def test_the_page_holds_every_part_and_runs_nothing_that_a_model_wrote(tmp_path:
         if not each.score
     ]
     path = tmp_path / "page.html"
-    write_page(path, found, failures, "http://127.0.0.1:1")
-    text = path.read_text(encoding="utf-8")
-    assert EVIL not in text
-    for part in (
-        "Arms",
-        "Pairs",
-        "Choosing an arm",
-        "By family",
-        "Failures",
-        "Worst items",
-        "d" * 64,
-    ):
-        assert part in text, part
-    assert text.count("<svg") == 2
-    assert "0.500 [0.2" in text and "turn_limit" in text
-    # Nothing is loaded from elsewhere.
-    assert "src=" not in text and "@import" not in text
+    report = report_of(found, failures, "http://127.0.0.1:1")
+    write_report_page(path, report)
+    assert EVIL not in path.read_text(encoding="utf-8")
+    assert_self_contained(path)
+    shown = document_of(path)
+    assert shown == json.loads(json.dumps(report))
+    assert [arm["arm"] for arm in shown["arms"]] == ["a & b", "c"]
+    assert shown["arms"][0]["accuracy"]["mean"] == 0.5 and shown["arms"][0]["on_front"]
+    assert shown["families"][EVIL]["c"] == {"solved": 4, "count": 8}
+    assert len(shown["pairs"]) == 1 and shown["baselines"] and shown["curves"]
+    counts = {row["kind"]: row["counts"] for row in shown["failures"]}
+    assert counts[FailureClass.WRONG_TOOL] == {"a & b": 4, "c": 4}
+    assert shown["comparability"] == {"turn_limit": "6", "items": "d" * 64}
+    assert shown["worst"][0]["answer"] == EVIL
+    assert not {"answer", "calls"} & set(without_content(shown)["worst"][0])
 
 
-def test_a_run_without_a_judged_trial_has_a_page_without_plots(tmp_path: Path) -> None:
+def test_a_run_without_a_judged_trial_has_figures_that_are_unknown() -> None:
     found = results()
     unjudged = [trial("c", each.item_id, None) for each in found.trials]
-    path = tmp_path / "page.html"
-    write_page(path, Results(found.evaluation, [], unjudged), [], "http://127.0.0.1:1")
-    text = path.read_text(encoding="utf-8")
-    assert "unknown" in text and "<svg" not in text
+    report = report_of(Results(found.evaluation, [], unjudged), [], "http://127.0.0.1:1")
+    assert all(arm["accuracy"] is None and arm["cost"] is None for arm in report["arms"])
+    assert not report["pairs"] and not report["curves"]
 
 
 def test_items_that_most_trials_failed_come_first() -> None:

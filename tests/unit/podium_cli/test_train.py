@@ -13,6 +13,7 @@ from google.protobuf import json_format
 from typer.testing import CliRunner, Result
 
 from builders.evaluations import evaluated
+from builders.report_pages import assert_self_contained, document_of
 from podium.registry.v1 import policy_pb2
 from podium_cli.app import app
 from podium_cli.train import progress
@@ -405,15 +406,16 @@ def test_watching_ends_with_an_error_where_no_run_begins(
     assert "there is no run in" in " ".join(found.stderr.split())
 
 
-def test_the_report_is_a_page_of_plots_that_escapes_markup(tmp_path: Path) -> None:
+def test_the_report_is_a_page_of_the_steps_that_escapes_markup(tmp_path: Path) -> None:
     page = tmp_path / "page.html"
     found = podium("report", write_metrics(tmp_path), "--output", page)
     assert found.exit_code == 0, found.output
-    text = page.read_text()
-    assert text.count("<svg") == 7
-    assert text.count("Preference adherence") == 2
-    assert "Cost against accuracy" in text
-    assert "<b>" not in text
+    assert_self_contained(page)
+    document = document_of(page)
+    assert "<b>" not in page.read_text() and "<b>" in str(document)
+    assert document["kind"] == "training" and document["run"] == tmp_path.name
+    assert all(isinstance(step["step"], str) for step in document["steps"])
+    assert any("adherence cost even" in step["figures"] for step in document["steps"])
 
 
 def test_a_folder_that_is_no_run_is_reported(tmp_path: Path) -> None:

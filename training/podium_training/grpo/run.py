@@ -7,6 +7,12 @@ import torch
 from transformers import AutoTokenizer, PreTrainedModel
 
 from podium_kit.policy_versions import Manifest, VersionName, VersionStore
+from podium_kit.policy_versions.metrics import (
+    METRICS,
+    InvalidMetrics,
+    read_metrics,
+    store_metrics,
+)
 from podium_training.grpo.byte_adamw import ByteAdamW
 from podium_training.grpo.checkpoints import Checkpoint, latest, require_weights_of
 from podium_training.grpo.config import AveragesName, InvalidConfig, RunConfig, StepConfig
@@ -140,9 +146,20 @@ def publishing(config: RunConfig, learner: Learner, processes: ProcessGroup) -> 
         # A process of several has but a share of the model it trains.
         sharded = processes.size > 1
         model = whole_policy(config, checkpoint) if sharded else learner.model
+        _store_metrics(config, publisher)
         return _publish(publisher, model, checkpoint)
 
     return publish
+
+
+def _store_metrics(config: RunConfig, publisher: Publisher) -> None:
+    """Shows people how the version was learnt; a version is as good without it."""
+    try:
+        steps = read_metrics(config.output / METRICS)
+    except InvalidMetrics as error:
+        log.warning("the store gets no curves of this run: %s", error)
+    else:
+        store_metrics(publisher.store.root, publisher.run, steps)
 
 
 def _publish(publisher: Publisher, model: PreTrainedModel, checkpoint: Checkpoint) -> Manifest:

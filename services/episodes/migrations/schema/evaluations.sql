@@ -75,3 +75,13 @@ CREATE TABLE evaluation_verdicts (
     PRIMARY KEY (tenant, evaluation_id, place, judge, prompt_digest),
     FOREIGN KEY (tenant, evaluation_id, place) REFERENCES evaluation_trials ON DELETE CASCADE
 );
+
+-- Figures that `podium eval report` computed of a run: a JSON object.
+CREATE TABLE evaluation_reports (
+    tenant text NOT NULL,
+    evaluation_id uuid NOT NULL,
+    report text NOT NULL,
+    create_time timestamptz NOT NULL DEFAULT clock_timestamp(),
+    PRIMARY KEY (tenant, evaluation_id),
+    FOREIGN KEY (tenant, evaluation_id) REFERENCES evaluations ON DELETE CASCADE
+);

@@ -15,6 +15,7 @@ from podium.episodes.v1 import trajectory_pb2 as pb
 from podium_kit.embedded.kafka import EmbeddedKafka
 from podium_kit.embedded.process import ManagedProcess
 from podium_kit.policy_versions import Format, Manifest, VersionStore
+from podium_kit.policy_versions.metrics import stored_metrics
 from podium_training.grpo.checkpoints import latest
 
 pytestmark = pytest.mark.training
@@ -117,6 +118,9 @@ async def test_a_run_publishes_each_step_and_makes_up_for_a_version_it_missed(
     assert sum(first.offsets.values()) < sum(second.offsets.values())
     assert first.files["model.safetensors"] != second.files["model.safetensors"]
     assert first.canary != second.canary
+    # With each version, what people see of how it was learnt.
+    assert [step["step"] for step in stored_metrics(store.root, second.name)] == [1, 2]
+    assert "reward_mean" in stored_metrics(store.root, first.name)[0]
     # As after a kill between the checkpoint and the version.
     shutil.rmtree(store.path(second.name))
     await finish(run)

@@ -26,7 +26,7 @@ from podium_kit.rpc.identity import (
 from podium_kit.rpc.tokens import TokenSigner, TokenVerifier
 from unit.house.test_rpc_access import contract_methods, method_path
 
-TENANT_ADMINS_OWN = set(Scope) - {Scope.PLATFORM_ADMIN, *SERVICE_SCOPES}
+TENANT_ADMINS_OWN = set(Scope) - {Scope.PLATFORM_ADMIN, Scope.TRAINING_READ, *SERVICE_SCOPES}
 
 
 @pytest.mark.parametrize("scope", Scope)
@@ -79,6 +79,7 @@ def test_any_one_of_several_scopes_is_enough() -> None:
         ({Scope.TOOLS_WRITE}, "an admin of the tenant can"),
         ({Scope.TOOLS_WRITE, Scope.LEDGER_WRITE}, "an admin of the tenant can"),
         ({Scope.PLATFORM_ADMIN}, "an admin of the platform can"),
+        ({Scope.TRAINING_READ}, "an admin of the platform can"),
         ({Scope.TOOLS_FOLLOW}, "no key has it"),
     ],
 )
@@ -92,7 +93,9 @@ def test_every_role_has_scopes_and_none_has_those_of_services() -> None:
     for role, scopes in ROLE_SCOPES.items():
         assert scopes, role
         assert not SERVICE_SCOPES & scopes, role
-        assert role is Role.PLATFORM_ADMIN or scopes <= TENANT_SCOPES, role
+        # A tenant's admin grants the others; these two reach beyond a tenant.
+        beyond = role in {Role.PLATFORM_ADMIN, Role.ML_ENGINEER}
+        assert beyond is not (scopes <= TENANT_SCOPES), role
 
 
 METHODS = [method_path(method) for method in contract_methods()]
@@ -103,16 +106,18 @@ APPROVES, READS_TRAJECTORIES = {"ApproveToolCall"}, {"GetTrajectory"}
 SEES_MONEY = {"ListEntries", "ReportSpend"}
 ADMINISTERS = {"CreatePolicy", "ActivatePolicy", "CreatePrices"}
 POSTS_COSTS = {"Apply", "RecordToolFacts"}
+SEES_TRAINING, PROMOTES = {"ListTrainingSteps"}, {"PromoteModelVersion"}
 LISTED = (
     WRITES_TOOLS | RUNS | APPROVES | READS_TRAJECTORIES | SEES_MONEY | ADMINISTERS | POSTS_COSTS
-)
+) | (SEES_TRAINING | PROMOTES)
 EXPECTED = {
     Role.PLATFORM_ADMIN: LISTED,
-    Role.TENANT_ADMIN: LISTED - POSTS_COSTS,
+    Role.TENANT_ADMIN: LISTED - POSTS_COSTS - SEES_TRAINING - PROMOTES,
     Role.TOOL_OWNER: WRITES_TOOLS | RUNS,
     Role.DEVELOPER: RUNS | READS_TRAJECTORIES | SEES_MONEY,
     Role.APPROVER: APPROVES,
     Role.AUDITOR: SEES_MONEY,
+    Role.ML_ENGINEER: RUNS | READS_TRAJECTORIES | SEES_MONEY | SEES_TRAINING,
 }
 
 

@@ -11,9 +11,9 @@ from tensorboardX.event_file_writer import EventsWriter
 from tensorboardX.proto.event_pb2 import Event, SessionLog
 from tensorboardX.summary import scalar
 
+from podium_kit.policy_versions.metrics import METRICS
 from podium_training.grpo.metrics.gauges import RunGauges
 
-METRICS = "metrics.jsonl"
 EVENTS = "tensorboard"
 
 

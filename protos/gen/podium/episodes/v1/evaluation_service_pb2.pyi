@@ -1128,6 +1128,99 @@ class ListVerdictsResponse(_message.Message):
 Global___ListVerdictsResponse: _TypeAlias = ListVerdictsResponse  # noqa: Y015
 
 @_typing.final
+class RecordEvaluationReportRequest(_message.Message):
+    """Asks to store the figures of a run."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    EVALUATION_ID_FIELD_NUMBER: _builtins.int
+    REPORT_JSON_FIELD_NUMBER: _builtins.int
+    evaluation_id: _builtins.str
+    """Id of the run."""
+    report_json: _builtins.str
+    """A JSON object, for the console: arms with intervals, pairs, families, curves, failures."""
+    def __init__(
+        self,
+        *,
+        evaluation_id: _builtins.str = ...,
+        report_json: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["evaluation_id", b"evaluation_id", "report_json", b"report_json"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RecordEvaluationReportRequest: _TypeAlias = RecordEvaluationReportRequest  # noqa: Y015
+
+@_typing.final
+class RecordEvaluationReportResponse(_message.Message):
+    """The figures are stored."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RecordEvaluationReportResponse: _TypeAlias = RecordEvaluationReportResponse  # noqa: Y015
+
+@_typing.final
+class GetEvaluationReportRequest(_message.Message):
+    """Asks for the stored figures of a run."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    EVALUATION_ID_FIELD_NUMBER: _builtins.int
+    evaluation_id: _builtins.str
+    """Id of the run."""
+    def __init__(
+        self,
+        *,
+        evaluation_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["evaluation_id", b"evaluation_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetEvaluationReportRequest: _TypeAlias = GetEvaluationReportRequest  # noqa: Y015
+
+@_typing.final
+class GetEvaluationReportResponse(_message.Message):
+    """The stored figures of a run."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REPORT_JSON_FIELD_NUMBER: _builtins.int
+    CREATE_TIME_FIELD_NUMBER: _builtins.int
+    report_json: _builtins.str
+    """As they were stored."""
+    @_builtins.property
+    def create_time(self) -> _timestamp_pb2.Timestamp:
+        """Time at which they were stored."""
+
+    def __init__(
+        self,
+        *,
+        report_json: _builtins.str = ...,
+        create_time: _timestamp_pb2.Timestamp | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "report_json", b"report_json"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetEvaluationReportResponse: _TypeAlias = GetEvaluationReportResponse  # noqa: Y015
+
+@_typing.final
 class StartLiveEvaluationRequest(_message.Message):
     """Asks to begin a live evaluation."""
 

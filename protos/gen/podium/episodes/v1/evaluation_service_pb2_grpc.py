@@ -71,6 +71,16 @@ class EvaluationServiceStub(object):
                 request_serializer=podium_dot_episodes_dot_v1_dot_evaluation__service__pb2.ListVerdictsRequest.SerializeToString,
                 response_deserializer=podium_dot_episodes_dot_v1_dot_evaluation__service__pb2.ListVerdictsResponse.FromString,
                 _registered_method=True)
+        self.RecordEvaluationReport = channel.unary_unary(
+                '/podium.episodes.v1.EvaluationService/RecordEvaluationReport',
+                request_serializer=podium_dot_episodes_dot_v1_dot_evaluation__service__pb2.RecordEvaluationReportRequest.SerializeToString,
+                response_deserializer=podium_dot_episodes_dot_v1_dot_evaluation__service__pb2.RecordEvaluationReportResponse.FromString,
+                _registered_method=True)
+        self.GetEvaluationReport = channel.unary_unary(
+                '/podium.episodes.v1.EvaluationService/GetEvaluationReport',
+                request_serializer=podium_dot_episodes_dot_v1_dot_evaluation__service__pb2.GetEvaluationReportRequest.SerializeToString,
+                response_deserializer=podium_dot_episodes_dot_v1_dot_evaluation__service__pb2.GetEvaluationReportResponse.FromString,
+                _registered_method=True)
         self.StartLiveEvaluation = channel.unary_unary(
                 '/podium.episodes.v1.EvaluationService/StartLiveEvaluation',
                 request_serializer=podium_dot_episodes_dot_v1_dot_evaluation__service__pb2.StartLiveEvaluationRequest.SerializeToString,
@@ -146,6 +156,20 @@ class EvaluationServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def RecordEvaluationReport(self, request, context):
+        """Stores the figures that `podium eval report` computed of a run, in place of earlier ones.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetEvaluationReport(self, request, context):
+        """Returns the stored figures of a run. NOT_FOUND before any were stored.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def StartLiveEvaluation(self, request, context):
         """Begins to evaluate a tenant's live traffic: shadows or an A/B test of two arms, the tenant's own
         and a candidate. The same id and content again returns the same evaluation.
@@ -206,6 +230,16 @@ def add_EvaluationServiceServicer_to_server(servicer, server):
                     servicer.ListVerdicts,
                     request_deserializer=podium_dot_episodes_dot_v1_dot_evaluation__service__pb2.ListVerdictsRequest.FromString,
                     response_serializer=podium_dot_episodes_dot_v1_dot_evaluation__service__pb2.ListVerdictsResponse.SerializeToString,
+            ),
+            'RecordEvaluationReport': grpc.unary_unary_rpc_method_handler(
+                    servicer.RecordEvaluationReport,
+                    request_deserializer=podium_dot_episodes_dot_v1_dot_evaluation__service__pb2.RecordEvaluationReportRequest.FromString,
+                    response_serializer=podium_dot_episodes_dot_v1_dot_evaluation__service__pb2.RecordEvaluationReportResponse.SerializeToString,
+            ),
+            'GetEvaluationReport': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetEvaluationReport,
+                    request_deserializer=podium_dot_episodes_dot_v1_dot_evaluation__service__pb2.GetEvaluationReportRequest.FromString,
+                    response_serializer=podium_dot_episodes_dot_v1_dot_evaluation__service__pb2.GetEvaluationReportResponse.SerializeToString,
             ),
             'StartLiveEvaluation': grpc.unary_unary_rpc_method_handler(
                     servicer.StartLiveEvaluation,
@@ -414,6 +448,60 @@ class EvaluationService(object):
             '/podium.episodes.v1.EvaluationService/ListVerdicts',
             podium_dot_episodes_dot_v1_dot_evaluation__service__pb2.ListVerdictsRequest.SerializeToString,
             podium_dot_episodes_dot_v1_dot_evaluation__service__pb2.ListVerdictsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RecordEvaluationReport(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/podium.episodes.v1.EvaluationService/RecordEvaluationReport',
+            podium_dot_episodes_dot_v1_dot_evaluation__service__pb2.RecordEvaluationReportRequest.SerializeToString,
+            podium_dot_episodes_dot_v1_dot_evaluation__service__pb2.RecordEvaluationReportResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetEvaluationReport(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/podium.episodes.v1.EvaluationService/GetEvaluationReport',
+            podium_dot_episodes_dot_v1_dot_evaluation__service__pb2.GetEvaluationReportRequest.SerializeToString,
+            podium_dot_episodes_dot_v1_dot_evaluation__service__pb2.GetEvaluationReportResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -56,6 +56,10 @@ class EvaluationServiceStub:
     """
     ListVerdicts: _grpc.UnaryUnaryMultiCallable[_evaluation_service_pb2.ListVerdictsRequest, _evaluation_service_pb2.ListVerdictsResponse]
     """Lists the stored verdicts of a run, by trial and judge."""
+    RecordEvaluationReport: _grpc.UnaryUnaryMultiCallable[_evaluation_service_pb2.RecordEvaluationReportRequest, _evaluation_service_pb2.RecordEvaluationReportResponse]
+    """Stores the figures that `podium eval report` computed of a run, in place of earlier ones."""
+    GetEvaluationReport: _grpc.UnaryUnaryMultiCallable[_evaluation_service_pb2.GetEvaluationReportRequest, _evaluation_service_pb2.GetEvaluationReportResponse]
+    """Returns the stored figures of a run. NOT_FOUND before any were stored."""
     StartLiveEvaluation: _grpc.UnaryUnaryMultiCallable[_evaluation_service_pb2.StartLiveEvaluationRequest, _evaluation_service_pb2.StartLiveEvaluationResponse]
     """Begins to evaluate a tenant's live traffic: shadows or an A/B test of two arms, the tenant's own
     and a candidate. The same id and content again returns the same evaluation.
@@ -95,6 +99,10 @@ class EvaluationServiceAsyncStub(EvaluationServiceStub):
     """
     ListVerdicts: _aio.UnaryUnaryMultiCallable[_evaluation_service_pb2.ListVerdictsRequest, _evaluation_service_pb2.ListVerdictsResponse]  # type: ignore[assignment]
     """Lists the stored verdicts of a run, by trial and judge."""
+    RecordEvaluationReport: _aio.UnaryUnaryMultiCallable[_evaluation_service_pb2.RecordEvaluationReportRequest, _evaluation_service_pb2.RecordEvaluationReportResponse]  # type: ignore[assignment]
+    """Stores the figures that `podium eval report` computed of a run, in place of earlier ones."""
+    GetEvaluationReport: _aio.UnaryUnaryMultiCallable[_evaluation_service_pb2.GetEvaluationReportRequest, _evaluation_service_pb2.GetEvaluationReportResponse]  # type: ignore[assignment]
+    """Returns the stored figures of a run. NOT_FOUND before any were stored."""
     StartLiveEvaluation: _aio.UnaryUnaryMultiCallable[_evaluation_service_pb2.StartLiveEvaluationRequest, _evaluation_service_pb2.StartLiveEvaluationResponse]  # type: ignore[assignment]
     """Begins to evaluate a tenant's live traffic: shadows or an A/B test of two arms, the tenant's own
     and a candidate. The same id and content again returns the same evaluation.
@@ -173,6 +181,22 @@ class EvaluationServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_evaluation_service_pb2.ListVerdictsResponse, _abc.Awaitable[_evaluation_service_pb2.ListVerdictsResponse]]:
         """Lists the stored verdicts of a run, by trial and judge."""
+
+    @_abc_1.abstractmethod
+    def RecordEvaluationReport(
+        self,
+        request: _evaluation_service_pb2.RecordEvaluationReportRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_evaluation_service_pb2.RecordEvaluationReportResponse, _abc.Awaitable[_evaluation_service_pb2.RecordEvaluationReportResponse]]:
+        """Stores the figures that `podium eval report` computed of a run, in place of earlier ones."""
+
+    @_abc_1.abstractmethod
+    def GetEvaluationReport(
+        self,
+        request: _evaluation_service_pb2.GetEvaluationReportRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_evaluation_service_pb2.GetEvaluationReportResponse, _abc.Awaitable[_evaluation_service_pb2.GetEvaluationReportResponse]]:
+        """Returns the stored figures of a run. NOT_FOUND before any were stored."""
 
     @_abc_1.abstractmethod
     def StartLiveEvaluation(

@@ -26,7 +26,7 @@ from podium.common.v1 import access_pb2 as podium_dot_common_dot_v1_dot_access__
 from podium.common.v1 import bounds_pb2 as podium_dot_common_dot_v1_dot_bounds__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n2podium/orchestrator/v1/model_version_service.proto\x12\x16podium.orchestrator.v1\x1a\x1dpodium/common/v1/access.proto\x1a\x1dpodium/common/v1/bounds.proto\"\x8a\x02\n\x0cModelVersion\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x11\n\x04step\x18\x02 \x01(\x03H\x00\x88\x01\x01\x12\x0f\n\x07\x61liases\x18\x03 \x03(\t\x12\x0e\n\x06served\x18\x04 \x01(\x08\x12\x1b\n\x13replica_ready_count\x18\x05 \x01(\x05\x12\x15\n\rreplica_count\x18\x06 \x01(\x05\x12\x0e\n\x06\x66\x61ults\x18\x07 \x03(\t\x12\x39\n\x0cgate_verdict\x18\x08 \x01(\x0e\x32#.podium.orchestrator.v1.GateVerdict\x12\x1a\n\x12gate_compared_with\x18\t \x01(\t\x12\x14\n\x0cgate_reasons\x18\n \x03(\tB\x07\n\x05_step\"P\n\x18ListModelVersionsRequest\x12 \n\tpage_size\x18\x01 \x01(\x05\x42\r\xfa\xbb\x18\t\x11\x00\x00\x00\x00\x00\x00\x00\x00\x12\x12\n\npage_token\x18\x02 \x01(\t\"l\n\x19ListModelVersionsResponse\x12\x36\n\x08versions\x18\x01 \x03(\x0b\x32$.podium.orchestrator.v1.ModelVersion\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"&\n\x16GetModelVersionRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"P\n\x17GetModelVersionResponse\x12\x35\n\x07version\x18\x01 \x01(\x0b\x32$.podium.orchestrator.v1.ModelVersion\"*\n\x1aPromoteModelVersionRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"f\n\x1bPromoteModelVersionResponse\x12\x35\n\x07version\x18\x01 \x01(\x0b\x32$.podium.orchestrator.v1.ModelVersion\x12\x10\n\x08previous\x18\x02 \x01(\t\"+\n\x1bRollBackModelVersionRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"U\n\x1cRollBackModelVersionResponse\x12\x35\n\x07version\x18\x01 \x01(\x0b\x32$.podium.orchestrator.v1.ModelVersion*w\n\x0bGateVerdict\x12\x1c\n\x18GATE_VERDICT_UNSPECIFIED\x10\x00\x12\x18\n\x14GATE_VERDICT_PROMOTE\x10\x01\x12\x15\n\x11GATE_VERDICT_KEEP\x10\x02\x12\x19\n\x15GATE_VERDICT_CONTINUE\x10\x03\x32\xe2\x04\n\x13ModelVersionService\x12\x8c\x01\n\x11ListModelVersions\x12\x30.podium.orchestrator.v1.ListModelVersionsRequest\x1a\x31.podium.orchestrator.v1.ListModelVersionsResponse\"\x12\xaa\xbb\x18\x0eplatform:admin\x12\x86\x01\n\x0fGetModelVersion\x12..podium.orchestrator.v1.GetModelVersionRequest\x1a/.podium.orchestrator.v1.GetModelVersionResponse\"\x12\xaa\xbb\x18\x0eplatform:admin\x12\x96\x01\n\x13PromoteModelVersion\x12\x32.podium.orchestrator.v1.PromoteModelVersionRequest\x1a\x33.podium.orchestrator.v1.PromoteModelVersionResponse\"\x16\xaa\xbb\x18\x0eplatform:admin\xb0\xbb\x18\x01\x12\x99\x01\n\x14RollBackModelVersion\x12\x33.podium.orchestrator.v1.RollBackModelVersionRequest\x1a\x34.podium.orchestrator.v1.RollBackModelVersionResponse\"\x16\xaa\xbb\x18\x0eplatform:admin\xb0\xbb\x18\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n2podium/orchestrator/v1/model_version_service.proto\x12\x16podium.orchestrator.v1\x1a\x1dpodium/common/v1/access.proto\x1a\x1dpodium/common/v1/bounds.proto\"\x8a\x02\n\x0cModelVersion\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x11\n\x04step\x18\x02 \x01(\x03H\x00\x88\x01\x01\x12\x0f\n\x07\x61liases\x18\x03 \x03(\t\x12\x0e\n\x06served\x18\x04 \x01(\x08\x12\x1b\n\x13replica_ready_count\x18\x05 \x01(\x05\x12\x15\n\rreplica_count\x18\x06 \x01(\x05\x12\x0e\n\x06\x66\x61ults\x18\x07 \x03(\t\x12\x39\n\x0cgate_verdict\x18\x08 \x01(\x0e\x32#.podium.orchestrator.v1.GateVerdict\x12\x1a\n\x12gate_compared_with\x18\t \x01(\t\x12\x14\n\x0cgate_reasons\x18\n \x03(\tB\x07\n\x05_step\"P\n\x18ListModelVersionsRequest\x12 \n\tpage_size\x18\x01 \x01(\x05\x42\r\xfa\xbb\x18\t\x11\x00\x00\x00\x00\x00\x00\x00\x00\x12\x12\n\npage_token\x18\x02 \x01(\t\"l\n\x19ListModelVersionsResponse\x12\x36\n\x08versions\x18\x01 \x03(\x0b\x32$.podium.orchestrator.v1.ModelVersion\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"&\n\x16GetModelVersionRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"\x88\x01\n\x17GetModelVersionResponse\x12\x35\n\x07version\x18\x01 \x01(\x0b\x32$.podium.orchestrator.v1.ModelVersion\x12\x36\n\x08\x64\x65\x63ision\x18\x02 \x01(\x0b\x32$.podium.orchestrator.v1.GateDecision\"\xec\x03\n\x0cGateDecision\x12\x0c\n\x04look\x18\x01 \x01(\x05\x12\x12\n\npair_count\x18\x02 \x01(\x05\x12>\n\x05rules\x18\x03 \x03(\x0b\x32/.podium.orchestrator.v1.GateDecision.RulesEntry\x12/\n\x05gains\x18\x04 \x03(\x0b\x32 .podium.orchestrator.v1.GateGain\x12U\n\x11\x63\x61ndidate_figures\x18\x05 \x03(\x0b\x32:.podium.orchestrator.v1.GateDecision.CandidateFiguresEntry\x12S\n\x10promoted_figures\x18\x06 \x03(\x0b\x32\x39.podium.orchestrator.v1.GateDecision.PromotedFiguresEntry\x1a,\n\nRulesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x1a\x37\n\x15\x43\x61ndidateFiguresEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x1a\x36\n\x14PromotedFiguresEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"G\n\x08GateGain\x12\x0f\n\x07measure\x18\x01 \x01(\t\x12\x0c\n\x04mean\x18\x02 \x01(\x01\x12\r\n\x05lower\x18\x03 \x01(\x01\x12\r\n\x05upper\x18\x04 \x01(\x01\"(\n\x18ListTrainingStepsRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"\x90\x01\n\x0cTrainingStep\x12\x0c\n\x04step\x18\x01 \x01(\x03\x12\x42\n\x07\x66igures\x18\x02 \x03(\x0b\x32\x31.podium.orchestrator.v1.TrainingStep.FiguresEntry\x1a.\n\x0c\x46iguresEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x01:\x02\x38\x01\"P\n\x19ListTrainingStepsResponse\x12\x33\n\x05steps\x18\x01 \x03(\x0b\x32$.podium.orchestrator.v1.TrainingStep\"*\n\x1aPromoteModelVersionRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"f\n\x1bPromoteModelVersionResponse\x12\x35\n\x07version\x18\x01 \x01(\x0b\x32$.podium.orchestrator.v1.ModelVersion\x12\x10\n\x08previous\x18\x02 \x01(\t\"+\n\x1bRollBackModelVersionRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"U\n\x1cRollBackModelVersionResponse\x12\x35\n\x07version\x18\x01 \x01(\x0b\x32$.podium.orchestrator.v1.ModelVersion*w\n\x0bGateVerdict\x12\x1c\n\x18GATE_VERDICT_UNSPECIFIED\x10\x00\x12\x18\n\x14GATE_VERDICT_PROMOTE\x10\x01\x12\x15\n\x11GATE_VERDICT_KEEP\x10\x02\x12\x19\n\x15GATE_VERDICT_CONTINUE\x10\x03\x32\xee\x05\n\x13ModelVersionService\x12\x8b\x01\n\x11ListModelVersions\x12\x30.podium.orchestrator.v1.ListModelVersionsRequest\x1a\x31.podium.orchestrator.v1.ListModelVersionsResponse\"\x11\xaa\xbb\x18\rtraining:read\x12\x85\x01\n\x0fGetModelVersion\x12..podium.orchestrator.v1.GetModelVersionRequest\x1a/.podium.orchestrator.v1.GetModelVersionResponse\"\x11\xaa\xbb\x18\rtraining:read\x12\x8b\x01\n\x11ListTrainingSteps\x12\x30.podium.orchestrator.v1.ListTrainingStepsRequest\x1a\x31.podium.orchestrator.v1.ListTrainingStepsResponse\"\x11\xaa\xbb\x18\rtraining:read\x12\x96\x01\n\x13PromoteModelVersion\x12\x32.podium.orchestrator.v1.PromoteModelVersionRequest\x1a\x33.podium.orchestrator.v1.PromoteModelVersionResponse\"\x16\xaa\xbb\x18\x0eplatform:admin\xb0\xbb\x18\x01\x12\x99\x01\n\x14RollBackModelVersion\x12\x33.podium.orchestrator.v1.RollBackModelVersionRequest\x1a\x34.podium.orchestrator.v1.RollBackModelVersionResponse\"\x16\xaa\xbb\x18\x0eplatform:admin\xb0\xbb\x18\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -35,16 +35,26 @@ if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_LISTMODELVERSIONSREQUEST'].fields_by_name['page_size']._loaded_options = None
   _globals['_LISTMODELVERSIONSREQUEST'].fields_by_name['page_size']._serialized_options = b'\372\273\030\t\021\000\000\000\000\000\000\000\000'
+  _globals['_GATEDECISION_RULESENTRY']._loaded_options = None
+  _globals['_GATEDECISION_RULESENTRY']._serialized_options = b'8\001'
+  _globals['_GATEDECISION_CANDIDATEFIGURESENTRY']._loaded_options = None
+  _globals['_GATEDECISION_CANDIDATEFIGURESENTRY']._serialized_options = b'8\001'
+  _globals['_GATEDECISION_PROMOTEDFIGURESENTRY']._loaded_options = None
+  _globals['_GATEDECISION_PROMOTEDFIGURESENTRY']._serialized_options = b'8\001'
+  _globals['_TRAININGSTEP_FIGURESENTRY']._loaded_options = None
+  _globals['_TRAININGSTEP_FIGURESENTRY']._serialized_options = b'8\001'
   _globals['_MODELVERSIONSERVICE'].methods_by_name['ListModelVersions']._loaded_options = None
-  _globals['_MODELVERSIONSERVICE'].methods_by_name['ListModelVersions']._serialized_options = b'\252\273\030\016platform:admin'
+  _globals['_MODELVERSIONSERVICE'].methods_by_name['ListModelVersions']._serialized_options = b'\252\273\030\rtraining:read'
   _globals['_MODELVERSIONSERVICE'].methods_by_name['GetModelVersion']._loaded_options = None
-  _globals['_MODELVERSIONSERVICE'].methods_by_name['GetModelVersion']._serialized_options = b'\252\273\030\016platform:admin'
+  _globals['_MODELVERSIONSERVICE'].methods_by_name['GetModelVersion']._serialized_options = b'\252\273\030\rtraining:read'
+  _globals['_MODELVERSIONSERVICE'].methods_by_name['ListTrainingSteps']._loaded_options = None
+  _globals['_MODELVERSIONSERVICE'].methods_by_name['ListTrainingSteps']._serialized_options = b'\252\273\030\rtraining:read'
   _globals['_MODELVERSIONSERVICE'].methods_by_name['PromoteModelVersion']._loaded_options = None
   _globals['_MODELVERSIONSERVICE'].methods_by_name['PromoteModelVersion']._serialized_options = b'\252\273\030\016platform:admin\260\273\030\001'
   _globals['_MODELVERSIONSERVICE'].methods_by_name['RollBackModelVersion']._loaded_options = None
   _globals['_MODELVERSIONSERVICE'].methods_by_name['RollBackModelVersion']._serialized_options = b'\252\273\030\016platform:admin\260\273\030\001'
-  _globals['_GATEVERDICT']._serialized_start=1003
-  _globals['_GATEVERDICT']._serialized_end=1122
+  _globals['_GATEVERDICT']._serialized_start=1899
+  _globals['_GATEVERDICT']._serialized_end=2018
   _globals['_MODELVERSION']._serialized_start=141
   _globals['_MODELVERSION']._serialized_end=407
   _globals['_LISTMODELVERSIONSREQUEST']._serialized_start=409
@@ -53,16 +63,34 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_LISTMODELVERSIONSRESPONSE']._serialized_end=599
   _globals['_GETMODELVERSIONREQUEST']._serialized_start=601
   _globals['_GETMODELVERSIONREQUEST']._serialized_end=639
-  _globals['_GETMODELVERSIONRESPONSE']._serialized_start=641
-  _globals['_GETMODELVERSIONRESPONSE']._serialized_end=721
-  _globals['_PROMOTEMODELVERSIONREQUEST']._serialized_start=723
-  _globals['_PROMOTEMODELVERSIONREQUEST']._serialized_end=765
-  _globals['_PROMOTEMODELVERSIONRESPONSE']._serialized_start=767
-  _globals['_PROMOTEMODELVERSIONRESPONSE']._serialized_end=869
-  _globals['_ROLLBACKMODELVERSIONREQUEST']._serialized_start=871
-  _globals['_ROLLBACKMODELVERSIONREQUEST']._serialized_end=914
-  _globals['_ROLLBACKMODELVERSIONRESPONSE']._serialized_start=916
-  _globals['_ROLLBACKMODELVERSIONRESPONSE']._serialized_end=1001
-  _globals['_MODELVERSIONSERVICE']._serialized_start=1125
-  _globals['_MODELVERSIONSERVICE']._serialized_end=1735
+  _globals['_GETMODELVERSIONRESPONSE']._serialized_start=642
+  _globals['_GETMODELVERSIONRESPONSE']._serialized_end=778
+  _globals['_GATEDECISION']._serialized_start=781
+  _globals['_GATEDECISION']._serialized_end=1273
+  _globals['_GATEDECISION_RULESENTRY']._serialized_start=1116
+  _globals['_GATEDECISION_RULESENTRY']._serialized_end=1160
+  _globals['_GATEDECISION_CANDIDATEFIGURESENTRY']._serialized_start=1162
+  _globals['_GATEDECISION_CANDIDATEFIGURESENTRY']._serialized_end=1217
+  _globals['_GATEDECISION_PROMOTEDFIGURESENTRY']._serialized_start=1219
+  _globals['_GATEDECISION_PROMOTEDFIGURESENTRY']._serialized_end=1273
+  _globals['_GATEGAIN']._serialized_start=1275
+  _globals['_GATEGAIN']._serialized_end=1346
+  _globals['_LISTTRAININGSTEPSREQUEST']._serialized_start=1348
+  _globals['_LISTTRAININGSTEPSREQUEST']._serialized_end=1388
+  _globals['_TRAININGSTEP']._serialized_start=1391
+  _globals['_TRAININGSTEP']._serialized_end=1535
+  _globals['_TRAININGSTEP_FIGURESENTRY']._serialized_start=1489
+  _globals['_TRAININGSTEP_FIGURESENTRY']._serialized_end=1535
+  _globals['_LISTTRAININGSTEPSRESPONSE']._serialized_start=1537
+  _globals['_LISTTRAININGSTEPSRESPONSE']._serialized_end=1617
+  _globals['_PROMOTEMODELVERSIONREQUEST']._serialized_start=1619
+  _globals['_PROMOTEMODELVERSIONREQUEST']._serialized_end=1661
+  _globals['_PROMOTEMODELVERSIONRESPONSE']._serialized_start=1663
+  _globals['_PROMOTEMODELVERSIONRESPONSE']._serialized_end=1765
+  _globals['_ROLLBACKMODELVERSIONREQUEST']._serialized_start=1767
+  _globals['_ROLLBACKMODELVERSIONREQUEST']._serialized_end=1810
+  _globals['_ROLLBACKMODELVERSIONRESPONSE']._serialized_start=1812
+  _globals['_ROLLBACKMODELVERSIONRESPONSE']._serialized_end=1897
+  _globals['_MODELVERSIONSERVICE']._serialized_start=2021
+  _globals['_MODELVERSIONSERVICE']._serialized_end=2771
 # @@protoc_insertion_point(module_scope)

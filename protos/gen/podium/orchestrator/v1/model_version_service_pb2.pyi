@@ -198,22 +198,268 @@ class GetModelVersionResponse(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     VERSION_FIELD_NUMBER: _builtins.int
+    DECISION_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def version(self) -> Global___ModelVersion:
         """The version."""
+
+    @_builtins.property
+    def decision(self) -> Global___GateDecision:
+        """The numbers behind the gate's latest verdict; unset before it has decided."""
 
     def __init__(
         self,
         *,
         version: Global___ModelVersion | None = ...,
+        decision: Global___GateDecision | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["version", b"version"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["decision", b"decision", "version", b"version"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["decision", b"decision", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___GetModelVersionResponse: _TypeAlias = GetModelVersionResponse  # noqa: Y015
+
+@_typing.final
+class GateDecision(_message.Message):
+    """What a gate measured of a candidate and of the version promoted then, on the same tasks."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    @_typing.final
+    class RulesEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.str
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.str = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    @_typing.final
+    class CandidateFiguresEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.str
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.str = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    @_typing.final
+    class PromotedFiguresEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.str
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.str = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    LOOK_FIELD_NUMBER: _builtins.int
+    PAIR_COUNT_FIELD_NUMBER: _builtins.int
+    RULES_FIELD_NUMBER: _builtins.int
+    GAINS_FIELD_NUMBER: _builtins.int
+    CANDIDATE_FIGURES_FIELD_NUMBER: _builtins.int
+    PROMOTED_FIGURES_FIELD_NUMBER: _builtins.int
+    look: _builtins.int
+    """Which look at a growing evaluation it was, from 1; 0 means unknown."""
+    pair_count: _builtins.int
+    """Episodes of each that were compared."""
+    @_builtins.property
+    def rules(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
+        """The gate's rules by name, such as delta and objective."""
+
+    @_builtins.property
+    def gains(self) -> _containers.RepeatedCompositeFieldContainer[Global___GateGain]:
+        """By how much the candidate is better."""
+
+    @_builtins.property
+    def candidate_figures(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
+        """Figures of the candidate by name, such as mean_cost; unset means unknown."""
+
+    @_builtins.property
+    def promoted_figures(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
+        """Figures of what it was compared with."""
+
+    def __init__(
+        self,
+        *,
+        look: _builtins.int = ...,
+        pair_count: _builtins.int = ...,
+        rules: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
+        gains: _abc.Iterable[Global___GateGain] | None = ...,
+        candidate_figures: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
+        promoted_figures: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["candidate_figures", b"candidate_figures", "gains", b"gains", "look", b"look", "pair_count", b"pair_count", "promoted_figures", b"promoted_figures", "rules", b"rules"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GateDecision: _TypeAlias = GateDecision  # noqa: Y015
+
+@_typing.final
+class GateGain(_message.Message):
+    """A mean gain of the candidate, with bounds at the confidence of the look."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MEASURE_FIELD_NUMBER: _builtins.int
+    MEAN_FIELD_NUMBER: _builtins.int
+    LOWER_FIELD_NUMBER: _builtins.int
+    UPPER_FIELD_NUMBER: _builtins.int
+    measure: _builtins.str
+    """Such as score or cost."""
+    mean: _builtins.float
+    """The mean gain."""
+    lower: _builtins.float
+    """What it is at least."""
+    upper: _builtins.float
+    """What it is at most."""
+    def __init__(
+        self,
+        *,
+        measure: _builtins.str = ...,
+        mean: _builtins.float = ...,
+        lower: _builtins.float = ...,
+        upper: _builtins.float = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["lower", b"lower", "mean", b"mean", "measure", b"measure", "upper", b"upper"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GateGain: _TypeAlias = GateGain  # noqa: Y015
+
+@_typing.final
+class ListTrainingStepsRequest(_message.Message):
+    """Asks for steps of training."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    """Name of the version."""
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["name", b"name"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListTrainingStepsRequest: _TypeAlias = ListTrainingStepsRequest  # noqa: Y015
+
+@_typing.final
+class TrainingStep(_message.Message):
+    """A step of training."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    @_typing.final
+    class FiguresEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.float
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.float = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    STEP_FIELD_NUMBER: _builtins.int
+    FIGURES_FIELD_NUMBER: _builtins.int
+    step: _builtins.int
+    """From 1."""
+    @_builtins.property
+    def figures(self) -> _containers.ScalarMap[_builtins.str, _builtins.float]:
+        """Figures by name, such as reward_mean, cost_mean and, for each tool, "calls " and its name."""
+
+    def __init__(
+        self,
+        *,
+        step: _builtins.int = ...,
+        figures: _abc.Mapping[_builtins.str, _builtins.float] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["figures", b"figures", "step", b"step"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___TrainingStep: _TypeAlias = TrainingStep  # noqa: Y015
+
+@_typing.final
+class ListTrainingStepsResponse(_message.Message):
+    """The steps that led to a version."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    STEPS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def steps(self) -> _containers.RepeatedCompositeFieldContainer[Global___TrainingStep]:
+        """In order, up to the version's own; at most 500, evenly spaced where there were more. Empty where
+        its trainer stored none.
+        """
+
+    def __init__(
+        self,
+        *,
+        steps: _abc.Iterable[Global___TrainingStep] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["steps", b"steps"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListTrainingStepsResponse: _TypeAlias = ListTrainingStepsResponse  # noqa: Y015
 
 @_typing.final
 class PromoteModelVersionRequest(_message.Message):

@@ -27,7 +27,8 @@ if _version_not_supported:
 
 class ModelVersionServiceStub(object):
     """Trained versions of the orchestrator: what is served, and which one users get.
-    Versions serve every tenant, so only a platform administrator sees and moves them.
+    Versions serve every tenant, so only an administrator of the platform moves them, and grants the
+    scope to see them.
     """
 
     def __init__(self, channel):
@@ -46,6 +47,11 @@ class ModelVersionServiceStub(object):
                 request_serializer=podium_dot_orchestrator_dot_v1_dot_model__version__service__pb2.GetModelVersionRequest.SerializeToString,
                 response_deserializer=podium_dot_orchestrator_dot_v1_dot_model__version__service__pb2.GetModelVersionResponse.FromString,
                 _registered_method=True)
+        self.ListTrainingSteps = channel.unary_unary(
+                '/podium.orchestrator.v1.ModelVersionService/ListTrainingSteps',
+                request_serializer=podium_dot_orchestrator_dot_v1_dot_model__version__service__pb2.ListTrainingStepsRequest.SerializeToString,
+                response_deserializer=podium_dot_orchestrator_dot_v1_dot_model__version__service__pb2.ListTrainingStepsResponse.FromString,
+                _registered_method=True)
         self.PromoteModelVersion = channel.unary_unary(
                 '/podium.orchestrator.v1.ModelVersionService/PromoteModelVersion',
                 request_serializer=podium_dot_orchestrator_dot_v1_dot_model__version__service__pb2.PromoteModelVersionRequest.SerializeToString,
@@ -60,7 +66,8 @@ class ModelVersionServiceStub(object):
 
 class ModelVersionServiceServicer(object):
     """Trained versions of the orchestrator: what is served, and which one users get.
-    Versions serve every tenant, so only a platform administrator sees and moves them.
+    Versions serve every tenant, so only an administrator of the platform moves them, and grants the
+    scope to see them.
     """
 
     def ListModelVersions(self, request, context):
@@ -71,7 +78,14 @@ class ModelVersionServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def GetModelVersion(self, request, context):
-        """Shows one version.
+        """Shows one version, and what its gate measured.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListTrainingSteps(self, request, context):
+        """Lists the steps of training that led to a version.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -106,6 +120,11 @@ def add_ModelVersionServiceServicer_to_server(servicer, server):
                     request_deserializer=podium_dot_orchestrator_dot_v1_dot_model__version__service__pb2.GetModelVersionRequest.FromString,
                     response_serializer=podium_dot_orchestrator_dot_v1_dot_model__version__service__pb2.GetModelVersionResponse.SerializeToString,
             ),
+            'ListTrainingSteps': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListTrainingSteps,
+                    request_deserializer=podium_dot_orchestrator_dot_v1_dot_model__version__service__pb2.ListTrainingStepsRequest.FromString,
+                    response_serializer=podium_dot_orchestrator_dot_v1_dot_model__version__service__pb2.ListTrainingStepsResponse.SerializeToString,
+            ),
             'PromoteModelVersion': grpc.unary_unary_rpc_method_handler(
                     servicer.PromoteModelVersion,
                     request_deserializer=podium_dot_orchestrator_dot_v1_dot_model__version__service__pb2.PromoteModelVersionRequest.FromString,
@@ -126,7 +145,8 @@ def add_ModelVersionServiceServicer_to_server(servicer, server):
  # This class is part of an EXPERIMENTAL API.
 class ModelVersionService(object):
     """Trained versions of the orchestrator: what is served, and which one users get.
-    Versions serve every tenant, so only a platform administrator sees and moves them.
+    Versions serve every tenant, so only an administrator of the platform moves them, and grants the
+    scope to see them.
     """
 
     @staticmethod
@@ -173,6 +193,33 @@ class ModelVersionService(object):
             '/podium.orchestrator.v1.ModelVersionService/GetModelVersion',
             podium_dot_orchestrator_dot_v1_dot_model__version__service__pb2.GetModelVersionRequest.SerializeToString,
             podium_dot_orchestrator_dot_v1_dot_model__version__service__pb2.GetModelVersionResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListTrainingSteps(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/podium.orchestrator.v1.ModelVersionService/ListTrainingSteps',
+            podium_dot_orchestrator_dot_v1_dot_model__version__service__pb2.ListTrainingStepsRequest.SerializeToString,
+            podium_dot_orchestrator_dot_v1_dot_model__version__service__pb2.ListTrainingStepsResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -28,7 +28,8 @@ GRPC_VERSION: str
 
 class ModelVersionServiceStub:
     """Trained versions of the orchestrator: what is served, and which one users get.
-    Versions serve every tenant, so only a platform administrator sees and moves them.
+    Versions serve every tenant, so only an administrator of the platform moves them, and grants the
+    scope to see them.
     """
 
     @_typing.overload
@@ -38,7 +39,9 @@ class ModelVersionServiceStub:
     ListModelVersions: _grpc.UnaryUnaryMultiCallable[_model_version_service_pb2.ListModelVersionsRequest, _model_version_service_pb2.ListModelVersionsResponse]
     """Lists the versions of the store, by run and number."""
     GetModelVersion: _grpc.UnaryUnaryMultiCallable[_model_version_service_pb2.GetModelVersionRequest, _model_version_service_pb2.GetModelVersionResponse]
-    """Shows one version."""
+    """Shows one version, and what its gate measured."""
+    ListTrainingSteps: _grpc.UnaryUnaryMultiCallable[_model_version_service_pb2.ListTrainingStepsRequest, _model_version_service_pb2.ListTrainingStepsResponse]
+    """Lists the steps of training that led to a version."""
     PromoteModelVersion: _grpc.UnaryUnaryMultiCallable[_model_version_service_pb2.PromoteModelVersionRequest, _model_version_service_pb2.PromoteModelVersionResponse]
     """Gives a version to users, from the next call on. It must be served, and the gate
     must have let it through against the version promoted now. Promoting what is
@@ -50,14 +53,17 @@ class ModelVersionServiceStub:
 @_typing.type_check_only
 class ModelVersionServiceAsyncStub(ModelVersionServiceStub):
     """Trained versions of the orchestrator: what is served, and which one users get.
-    Versions serve every tenant, so only a platform administrator sees and moves them.
+    Versions serve every tenant, so only an administrator of the platform moves them, and grants the
+    scope to see them.
     """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     ListModelVersions: _aio.UnaryUnaryMultiCallable[_model_version_service_pb2.ListModelVersionsRequest, _model_version_service_pb2.ListModelVersionsResponse]  # type: ignore[assignment]
     """Lists the versions of the store, by run and number."""
     GetModelVersion: _aio.UnaryUnaryMultiCallable[_model_version_service_pb2.GetModelVersionRequest, _model_version_service_pb2.GetModelVersionResponse]  # type: ignore[assignment]
-    """Shows one version."""
+    """Shows one version, and what its gate measured."""
+    ListTrainingSteps: _aio.UnaryUnaryMultiCallable[_model_version_service_pb2.ListTrainingStepsRequest, _model_version_service_pb2.ListTrainingStepsResponse]  # type: ignore[assignment]
+    """Lists the steps of training that led to a version."""
     PromoteModelVersion: _aio.UnaryUnaryMultiCallable[_model_version_service_pb2.PromoteModelVersionRequest, _model_version_service_pb2.PromoteModelVersionResponse]  # type: ignore[assignment]
     """Gives a version to users, from the next call on. It must be served, and the gate
     must have let it through against the version promoted now. Promoting what is
@@ -68,7 +74,8 @@ class ModelVersionServiceAsyncStub(ModelVersionServiceStub):
 
 class ModelVersionServiceServicer(metaclass=_abc_1.ABCMeta):
     """Trained versions of the orchestrator: what is served, and which one users get.
-    Versions serve every tenant, so only a platform administrator sees and moves them.
+    Versions serve every tenant, so only an administrator of the platform moves them, and grants the
+    scope to see them.
     """
 
     @_abc_1.abstractmethod
@@ -85,7 +92,15 @@ class ModelVersionServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _model_version_service_pb2.GetModelVersionRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_model_version_service_pb2.GetModelVersionResponse, _abc.Awaitable[_model_version_service_pb2.GetModelVersionResponse]]:
-        """Shows one version."""
+        """Shows one version, and what its gate measured."""
+
+    @_abc_1.abstractmethod
+    def ListTrainingSteps(
+        self,
+        request: _model_version_service_pb2.ListTrainingStepsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_model_version_service_pb2.ListTrainingStepsResponse, _abc.Awaitable[_model_version_service_pb2.ListTrainingStepsResponse]]:
+        """Lists the steps of training that led to a version."""
 
     @_abc_1.abstractmethod
     def PromoteModelVersion(
