@@ -115,6 +115,7 @@ class RegistryPolicies:
                 each.reason,
                 each.needs_approval,
                 tuple(one.SerializeToString(deterministic=True) for one in each.guardrails),
+                each.cache.SerializeToString() if each.HasField("cache") else None,
             )
             for each in reply.decisions
         ]

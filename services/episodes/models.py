@@ -178,12 +178,13 @@ PolicyQuestion = tuple[str, int, str]
 
 @dataclass(frozen=True)
 class PolicyDecision:
-    """`guardrails` are serialized: what reads the call, in this order."""
+    """`guardrails`, in this order, read the call; `cache` is the policy's. Both are serialized."""
 
     allowed: bool
     reason: str
     needs_approval: bool
     guardrails: tuple[bytes, ...] = ()
+    cache: bytes | None = None
 
 
 @dataclass(frozen=True)

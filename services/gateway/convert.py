@@ -222,6 +222,7 @@ def direct_outcome_from_proto(call: direct_call_service_pb2.DirectCall) -> Outco
             for index, made in enumerate(call.function_calls)
         ),
         logprobs_json=call.logprobs_json,
+        cached=call.cached,
     )
 
 

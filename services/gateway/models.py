@@ -206,6 +206,8 @@ class Outcome:
     # As OpenAI's chat completions show them; "" where none were asked for.
     logprobs_json: str = ""
     all_tool_calls_failed: bool = False
+    # An earlier answer of the policy's cache, given again.
+    cached: bool = False
 
     def tokens(self, dimensions: frozenset[Dimension]) -> int:
         return int(sum((self.tally.get(each, Decimal(0)) for each in dimensions), Decimal(0)))

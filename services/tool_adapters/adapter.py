@@ -209,6 +209,7 @@ class Answer:
     unsent: bool = False
     finish_reason: str = ""
     guardrails: tuple[GuardrailDecision, ...] = ()
+    cached: bool = False
 
 
 class CallFailed(Exception):

@@ -64,6 +64,11 @@ class ToolAdaptersSettings(ServerSettings):
     mcp_relist_s: float = Field(
         30.0, gt=0, description="seconds after which a followed MCP server is asked by itself"
     )
+    response_cache_bytes_per_tenant: int = Field(
+        256 * 1024 * 1024,
+        ge=0,
+        description="most bytes of a tenant's cached answers, whatever its policies allow",
+    )
     effects_kept_days: float = Field(
         30.0, gt=0, description="days for which a repeated effectful call gets its first answer"
     )

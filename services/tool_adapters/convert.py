@@ -33,6 +33,7 @@ from tool_adapters.guardrails.convert import (
 from tool_adapters.guardrails.models import Read
 from tool_adapters.guardrails.texts import ReadableAnswer
 from tool_adapters.models import JsonObject
+from tool_adapters.response_cache.convert import cache_rule_from_proto
 from tool_adapters.service import CallRequest
 
 CHOICES = {
@@ -58,6 +59,7 @@ def call_from_proto(request: pb.InvokeRequest) -> CallRequest:
         files=tuple(map(file_from_proto, request.files)),
         offered_tools=tuple(map(_offered, request.offered_tools)),
         guardrails=guardrails_from_proto(request.guardrails),
+        cache=cache_rule_from_proto(request),
     )
 
 
@@ -123,6 +125,7 @@ def answer_to_proto(answer: Answer) -> pb.InvokeResponse:
         unsent=answer.unsent,
         finish_reason=answer.finish_reason,
         guardrails=map(decision_to_proto, answer.guardrails),
+        cached=answer.cached,
     )
     if isinstance(answer.outcome, Output):
         response.output.CopyFrom(_output_to_proto(answer.outcome))

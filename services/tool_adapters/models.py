@@ -283,6 +283,16 @@ class ToolDefinition:
         models = self.connection.models if isinstance(self.connection, LlmConnection) else ()
         return next((each.modelled_latency_s for each in models if each.alias == alias), 0.0)
 
+    def samples(self, alias: str, temperature: float | None) -> bool:
+        """Returns whether a model may answer otherwise each time, as one whose temperature is
+        unset does at its provider; a temperature of None is the tool's. Vectors are not sampled."""
+        if not isinstance(self.connection, LlmConnection):
+            return False
+        asked = (each for each in self.connection.models if each.alias == alias)
+        if any(each.api is LlmApi.OPENAI_EMBEDDINGS for each in asked):
+            return False
+        return (self.connection.temperature if temperature is None else temperature) != 0
+
 
 class Stage(StrEnum):
     INPUT = "input"

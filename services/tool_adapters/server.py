@@ -65,6 +65,8 @@ from tool_adapters.mcp.definitions import McpDefinitions
 from tool_adapters.mcp.pool import McpPool
 from tool_adapters.mcp.servers import ListableServers, McpServers
 from tool_adapters.network_guard import NetworkGuard
+from tool_adapters.response_cache.service import ResponseCache
+from tool_adapters.response_cache.store import PostgresResponseCache
 from tool_adapters.retrieval.adapter import RetrievalAdapter
 from tool_adapters.sandbox import LocalRunner, Sandbox
 from tool_adapters.sandbox.clients import RemoteRunner
@@ -159,6 +161,9 @@ async def assembled(
             stack.push_async_callback(adapter.close)
         functions.warm_up()
         effects = PostgresEffectStore(engine, stored_answer, answer_from_store)
+        responses = PostgresResponseCache(
+            engine, stored_answer, answer_from_store, settings.response_cache_bytes_per_tenant
+        )
         forwarding = await _forwarding_registry(settings, stack)
         signed = await _signed_channel(settings, settings.tool_registry_target, stack)
         invoker = Invoker(
@@ -169,6 +174,7 @@ async def assembled(
             effects=EffectLog(effects),
             facts=FactsBook(),
             guardrails=Guardrails(ServerGuardrails(http, secrets, pending, ledger)),
+            responses=ResponseCache(responses),
         )
         followed = PostgresFollowedServerStore(engine, server_from_row)
         follower = Follower(
@@ -191,6 +197,7 @@ async def assembled(
             BackgroundTask("idle-mcp-sessions", pool.close_idle, SWEEP_INTERVAL_S),
             BackgroundTask("master-key", stored.rewrap, settings.master_key_check_s),
             BackgroundTask("old-effects", forget, FORGET_INTERVAL_S),
+            BackgroundTask("old-responses", responses.forget_expired, SWEEP_INTERVAL_S),
             BackgroundTask(
                 "old-workspaces", partial(workspaces.forget_older_than, kept), FORGET_INTERVAL_S
             ),

@@ -34,6 +34,8 @@ from tool_adapters.guardrails.service import Guardrails
 from tool_adapters.guardrails.streams import shown_early
 from tool_adapters.guardrails.texts import ReadableAnswer, ReadableCall, ReadableOutcome
 from tool_adapters.models import JsonObject, SideEffect, Stage, ToolDefinition
+from tool_adapters.response_cache.models import CacheRule
+from tool_adapters.response_cache.service import ResponseCache
 
 UNWELL = {FailureKind.UNAVAILABLE, FailureKind.TIMEOUT}
 
@@ -60,6 +62,7 @@ class CallRequest:
     files: tuple[AttachedFile, ...] = ()
     offered_tools: tuple[ModelFunction, ...] = ()
     guardrails: tuple[Guardrail, ...] = ()
+    cache: CacheRule | None = None
 
     def __post_init__(self) -> None:
         for field in ("key", "episode_id", "tool_name"):
@@ -82,6 +85,7 @@ class Invoker:
     effects: EffectLog
     facts: FactsBook
     guardrails: Guardrails
+    responses: ResponseCache
 
     async def invoke(self, request: CallRequest, listener: AnswerListener | None = None) -> Answer:
         """The tool's answer or failure. Raises a DomainError for a wrong request only."""
@@ -97,9 +101,9 @@ class Invoker:
         if failure:
             return CallProgress(call, tool).answer(failure)
         if tool.side_effect is SideEffect.EFFECTFUL:
-            make = partial(self._read_answer, call, tool, request.guardrails)
+            make = partial(self._read_answer, call, tool, request)
             return await self.effects.once(call, tool, make)
-        return await self._read_answer(call, tool, request.guardrails)
+        return await self._read_answer(call, tool, request)
 
     async def check_answer(
         self, guardrails: Sequence[Guardrail], answer: str
@@ -123,24 +127,26 @@ class Invoker:
         return ToolFailure(FailureKind.UNAVAILABLE, message)
 
     async def _read_answer(
-        self, call: ToolCall, tool: ToolDefinition, guardrails: Sequence[Guardrail]
+        self, call: ToolCall, tool: ToolDefinition, request: CallRequest
     ) -> Answer:
         """The answer as the guardrails let it be shown; a call that they block is not made."""
-        if not guardrails:
-            return await self._answer(call, tool)
-        names = tool.name, call.model_alias
+        guardrails, names = request.guardrails, (tool.name, call.model_alias)
         sent = await self.guardrails.read(guardrails, Stage.INPUT, ReadableCall(call), *names)
         call = sent.subject.call
-        if failure := sent.failure or _unfit(tool, call):
+        if failure := sent.failure or (_unfit(tool, call) if sent.decisions else None):
             return replace(CallProgress(call, tool).answer(failure), guardrails=sent.decisions)
-        answer = await self._answer(call, tool)
+        found = await self.responses.find(request.cache, call, tool)
+        answer = found or await self._answer(call, tool)
         given = ReadableOutcome(answer.outcome)
         shown = await self.guardrails.read(guardrails, Stage.OUTPUT, given, *names)
-        return replace(
+        answer = replace(
             answer,
             outcome=shown.failure or shown.subject.outcome,
             guardrails=(*sent.decisions, *shown.decisions),
         )
+        if found is None:
+            await self.responses.store(request.cache, call, tool, answer)
+        return answer
 
     async def _answer(self, call: ToolCall, tool: ToolDefinition) -> Answer:
         return await first_answer(call, tool, partial(self._measured, tool))

@@ -173,11 +173,11 @@ class PolicySpec:
     approval_timeout_s: float
     self_approval: bool
     no_presets: bool
-    parallel_calls: int
-    """Most calls in one turn; 0 sets no limit."""
+    parallel_calls: int  # The most in one turn; 0 sets no limit.
     explore: float
     """Share of the episodes without a temperature that is sampled at temperature 1."""
     guardrails: tuple[PolicyGuardrail, ...]
+    cache: bytes | None
     wire: bytes
     # What binds as well, whatever this policy says.
     floors: "tuple[Floor, ...]" = ()

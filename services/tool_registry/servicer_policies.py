@@ -161,6 +161,7 @@ class PolicyServicer(PolicyServiceServicer):
                     reason=each.reason,
                     needs_approval=each.needs_approval,
                     guardrails=guardrails_to_proto(each.guardrails),
+                    cache=cache_to_proto(each.cache),
                 )
                 for each in decisions
             ],
@@ -202,6 +203,10 @@ class PolicyServicer(PolicyServiceServicer):
     async def _new(self, spec: policy_pb2.PolicySpec) -> tuple[PolicySpec, list[str]]:
         policy = new_policy_from_proto(spec)
         return policy, await self._checks.check(policy)
+
+
+def cache_to_proto(serialized: bytes | None) -> policy_pb2.ResponseCache | None:
+    return None if serialized is None else policy_pb2.ResponseCache.FromString(serialized)
 
 
 def _age(activation: Activation) -> str:

@@ -130,6 +130,10 @@ ADAPTERS = {
         DELETE FROM adapter_costs WHERE tenant = :tenant
         AND (CAST(:subject AS text) IS NULL OR subject = :subject)
     """,
+    "response_cache": """
+        DELETE FROM response_cache WHERE tenant = :tenant
+        AND (CAST(:subject AS text) IS NULL OR subject = :subject)
+    """,
     "workspaces": """
         DELETE FROM workspaces WHERE tenant = :tenant AND (CAST(:subject AS text) IS NULL
             OR episode_id = ANY(CAST(:episode_ids AS text[])))

@@ -3872,6 +3872,32 @@ class ReportAdherenceResponse(Model):
     """
 
 
+class ResponseCache(Model):
+    """
+    Answers of language models that are given again for the same request: of the same tenant and policy, to the same model, with the same messages, parameters, functions and files. Calls with effects are never answered so.
+    """
+
+    model_config = ConfigDict(
+        arbitrary_types_allowed=True,
+    )
+    ttl: Duration | None = None
+    """
+    How long an answer is given again; above 0, at most 30 days.
+    """
+    quota_bytes: int = 0
+    """
+    Most bytes of the tenant's stored answers, those of its other policies included; the oldest make room. Needed.
+    """
+    sampled: bool = False
+    """
+    True if answers of sampled requests are given again, too: of those whose temperature is not 0.
+    """
+    charged_percent: int = 0
+    """
+    Share of what the first answer used that is charged for each time it is given again, in percent.
+    """
+
+
 class RetrievalConnection(Model):
     """
     Search over a corpus of the tenant or of the platform.
@@ -6501,6 +6527,10 @@ class ToolInvocation(Model):
     """
     Decisions of the guardrails.
     """
+    cached: bool = False
+    """
+    True if an earlier answer of the policy's cache was given again.
+    """
 
 
 class ToolReturned(Model):
@@ -6534,6 +6564,10 @@ class ToolReturned(Model):
     guardrails: Annotated[list[GuardrailDecision], Field(validate_default=True)] = []
     """
     Decisions of the guardrails.
+    """
+    cached: bool = False
+    """
+    True if an earlier answer of the policy's cache was given again.
     """
 
 
@@ -7010,6 +7044,10 @@ class PolicySpec(Model):
     """
     What reads its calls and answers, in this order. A guardrail that blocks ends the reading.
     """
+    cache: ResponseCache | None = None
+    """
+    Answers of language models that are given again; unset means none.
+    """
 
 
 class CreateEvaluationRequest(Model):
@@ -7125,6 +7163,10 @@ class DirectCall(Model):
     guardrails: Annotated[list[GuardrailDecision], Field(validate_default=True)] = []
     """
     Decisions of the guardrails, in order.
+    """
+    cached: bool = False
+    """
+    True if an earlier answer of the policy's cache was given again; usage is what was charged for it.
     """
 
 

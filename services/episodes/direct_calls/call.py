@@ -5,6 +5,7 @@ from datetime import datetime
 from typing import Any
 
 from episodes.keys import StepKind, effect_key
+from episodes.models import PolicyDecision
 from episodes.spending.worst_case import timeout_s
 from podium.episodes.v1 import direct_call_service_pb2 as pb
 from podium.registry.v1 import policy_pb2, toolset_pb2
@@ -57,12 +58,14 @@ class DirectCall:
             toolset_pb2.Toolset.FromString(stored.toolset),
         )
 
-    def with_guardrails(self, guardrails: Sequence[bytes]) -> "DirectCall":
-        """Returns the call whose input and output are read by these, serialized."""
+    def decided(self, decision: PolicyDecision) -> "DirectCall":
+        """Returns the call with the policy's guardrails and cache for it."""
         toolset = toolset_pb2.Toolset()
         toolset.CopyFrom(self.toolset)
         del toolset.guardrails[:]
-        toolset.guardrails.extend(map(policy_pb2.Guardrail.FromString, guardrails))
+        toolset.guardrails.extend(map(policy_pb2.Guardrail.FromString, decision.guardrails))
+        if decision.cache is not None:
+            toolset.cache.MergeFromString(decision.cache)
         serialized = toolset.SerializeToString(deterministic=True)
         return replace(self, stored=replace(self.stored, toolset=serialized), toolset=toolset)
 

@@ -220,6 +220,9 @@ class DirectCallMaker:
         files = await self.attachments.load(call.stored.tenant, call.stored.id, call.attachments)
         asked = _invoke(call, granted)
         asked.guardrails.extend(call.guardrails)
+        if call.toolset.HasField("cache"):
+            asked.policy_name = call.toolset.policy_name
+            asked.cache.CopyFrom(call.toolset.cache)
         asked.files.extend(map(file_to_proto, files))
         with telemetry.tool_call(call.tool.name) as span:
             answer = await self._invoked(call, asked)

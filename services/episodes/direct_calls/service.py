@@ -30,6 +30,7 @@ from episodes.errors import (
 )
 from episodes.execution.composites import is_composite
 from episodes.execution.policy_checks import Policies
+from episodes.models import PolicyDecision
 from episodes.queue.lease_worker import LEASE_S, LeaseWorker
 from episodes.queue.store import LeasedRow
 from episodes.step_log.wakeups import Wakeups
@@ -172,7 +173,7 @@ class DirectCalls:
         )
         call = DirectCall.of(new)
         _require_model(call)
-        call = call.with_guardrails(await self._require_allowed(call))
+        call = call.decided(await self._require_allowed(call))
         new = call.stored
         require_read_by(call.tool, call.alias, files.attachments)
         if files.attachments:
@@ -194,15 +195,14 @@ class DirectCalls:
                 raise
             raise ToolDenied(spec.tool_name, error.message) from error
 
-    async def _require_allowed(self, call: DirectCall) -> Sequence[bytes]:
-        """Returns what reads the call, serialized."""
+    async def _require_allowed(self, call: DirectCall) -> PolicyDecision:
         question = (call.tool.name, call.tool.version, call.alias)
         [decision] = await self.policies.check(call.spec.policy, [question])
         if not decision.allowed:
             raise ToolDenied(call.tool.name, decision.reason)
         if call.tool.needs_approval or decision.needs_approval:
             raise ApprovalRequired(call.tool.name)
-        return decision.guardrails
+        return decision
 
 
 def _readable(stored: StoredCall) -> StoredCall:

@@ -83,6 +83,7 @@ def call_to_proto(stored: StoredCall) -> pb.DirectCall:
     message.function_calls.extend(answer.function_calls)
     message.logprobs_json = answer.logprobs_json
     message.guardrails.extend(answer.guardrails)
+    message.cached = answer.cached
     if answer.HasField("latency"):
         message.latency.CopyFrom(answer.latency)
     if stored.cost is not None:

@@ -119,6 +119,7 @@ def _tool_returned(invocation: trajectory_pb2.ToolInvocation, step: Step) -> pb.
         latency=invocation.latency,
         usage=invocation.usage,
         guardrails=invocation.guardrails,
+        cached=invocation.cached,
     )
     if invocation.HasField("child"):
         returned.child.CopyFrom(invocation.child)

@@ -150,6 +150,9 @@ class ToolCallInvoker:
         else:
             request = _invoke_request(episode, steps, turn, call.tool, record)
             request.guardrails.extend(_guardrails(episode, call))
+            if call.decision is not None and call.decision.cache is not None:
+                request.policy_name = episode.toolset.policy_name
+                request.cache.MergeFromString(call.decision.cache)
             sent = read_by(episode.spec, call.tool, call.model_alias)
             request.files.extend(map(file_to_proto, await self._files(episode, sent)))
             request.fallback_models.extend(
@@ -303,6 +306,7 @@ def note_answer(
             record.cut_reason = response.finish_reason
             record.observation.content += f"\n\n({CUT_WORDS[response.finish_reason]})"
     record.guardrails.extend(response.guardrails)
+    record.cached = response.cached
     record.unsent = response.unsent
     if not response.unsent:
         record.usage.CopyFrom(response.usage)

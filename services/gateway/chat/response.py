@@ -119,6 +119,7 @@ def podium(outcome: Outcome) -> Json:
         "tool_calls": outcome.tool_call_count,
         "all_tool_calls_failed": outcome.all_tool_calls_failed,
         "policy": {"name": outcome.policy_name, "version": outcome.policy_version},
+        **({"cached": True} if outcome.cached else {}),
         **({"warnings": [*outcome.warnings]} if outcome.warnings else {}),
     }
 

@@ -79,6 +79,7 @@ def policy_from_proto(spec: policy_pb2.PolicySpec) -> PolicySpec:
         guardrails=tuple(
             guardrail_from_proto(each, _selector(each.tools)) for each in spec.guardrails
         ),
+        cache=spec.cache.SerializeToString() if spec.HasField("cache") else None,
         wire=spec.SerializeToString(deterministic=True),
     )
 
@@ -194,6 +195,7 @@ def _check(spec: policy_pb2.PolicySpec) -> None:
         raise InvalidPolicy("learning.explore is set without training_consent; set it to true")
     _check_replay_budget(spec)
     check_guardrails(spec.guardrails)
+    _check_cache(spec)
     _check_ceilings(spec)
 
 
@@ -206,6 +208,18 @@ def _check_replay_budget(spec: policy_pb2.PolicySpec) -> None:
         )
     if money_from_proto(spec.learning.replay_budget).amount <= 0:
         raise InvalidPolicy("learning.replay_budget must be above 0; leave it out for no replays")
+
+
+def _check_cache(spec: policy_pb2.PolicySpec) -> None:
+    if not spec.HasField("cache"):
+        return
+    if not spec.cache.quota_bytes:
+        raise InvalidPolicy(
+            "cache.quota_bytes is unset; state how many bytes of answers the tenant may store, for"
+            " example 10485760"
+        )
+    if duration_from_proto(spec.cache.ttl) <= 0:
+        raise InvalidPolicy("cache.ttl must be above 0 s; state how long answers are given again")
 
 
 def _check_ceilings(spec: policy_pb2.PolicySpec) -> None:

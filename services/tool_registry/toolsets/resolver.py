@@ -215,6 +215,7 @@ class CallDecision:
     reason: str
     needs_approval: bool
     guardrails: tuple[PolicyGuardrail, ...] = ()
+    cache: bytes | None = None
 
 
 def decide_call(
@@ -233,7 +234,8 @@ def decide_call(
         return CallDecision(False, reason, False)
     approval = _waits(policy, tool.spec, choice, known)
     guardrails = call_guardrails(policy, tool.spec, choice)
-    return CallDecision(True, admission(policy, tool.spec, choice), approval, guardrails)
+    reason = admission(policy, tool.spec, choice)
+    return CallDecision(True, reason, approval, guardrails, policy.cache)
 
 
 def _choice(spec: ToolSpec, alias: str) -> ModelChoice | None:

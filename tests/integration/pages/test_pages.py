@@ -58,7 +58,7 @@ JOURNEYS = {
         TUTORIALS / "first-policy.md",
     ],
     "tools-and-policies": [DOCS / "tools-and-policies.md"],
-    "guardrails": [DOCS / "guardrails.md"],
+    "guardrails": [DOCS / "guardrails.md", DOCS / "response-cache.md"],
     "webhooks": [DOCS / "webhooks.md"],
     "paper": [DOCS / "paper.md"],
     "tenancy": [DOCS / "tenancy.md"],

@@ -42,6 +42,8 @@ from tool_adapters.models import (
     SideEffect,
     ToolDefinition,
 )
+from tool_adapters.response_cache.service import ResponseCache
+from tool_adapters.response_cache.store import PostgresResponseCache
 from tool_adapters.retrieval.adapter import RetrievalAdapter
 from tool_adapters.secret_store import MountedSecrets
 from tool_adapters.service import CallRequest, Invoker
@@ -93,6 +95,7 @@ def make_invoker(tool: ToolDefinition, behaviour: Behaviour, gates: Gates | None
         effects=EffectLog(NoEffects()),
         facts=FactsBook(),
         guardrails=Guardrails(cast(ServerGuardrails, None)),
+        responses=ResponseCache(cast(PostgresResponseCache, None)),
     )
 
 

@@ -10,6 +10,7 @@ SCRIPTS = (
     "effects.sql",
     "following.sql",
     "learnt_parameters.sql",
+    "response_cache.sql",
     "secrets.sql",
     "workspaces.sql",
 )

@@ -76,6 +76,8 @@ class InvokeRequest(_message.Message):
     MODEL_ALIAS_FIELD_NUMBER: _builtins.int
     OFFERED_TOOLS_FIELD_NUMBER: _builtins.int
     GUARDRAILS_FIELD_NUMBER: _builtins.int
+    POLICY_NAME_FIELD_NUMBER: _builtins.int
+    CACHE_FIELD_NUMBER: _builtins.int
     key: _builtins.str
     """"<episode id>/<turn>/tool/<call index>"."""
     episode_id: _builtins.str
@@ -97,6 +99,8 @@ class InvokeRequest(_message.Message):
     and that the policy allows. Unset means the argument "model", or the only one; a call
     that names none of several, or two, is rejected.
     """
+    policy_name: _builtins.str
+    """Policy of the call, whose cache it is."""
     @_builtins.property
     def fallback_models(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Aliases of models that may answer when the one asked for cannot be reached or
@@ -126,6 +130,10 @@ class InvokeRequest(_message.Message):
         whole answer, InvokeStreaming reports no parts.
         """
 
+    @_builtins.property
+    def cache(self) -> _policy_pb2.ResponseCache:
+        """The policy's cache; unset means none."""
+
     def __init__(
         self,
         *,
@@ -143,10 +151,12 @@ class InvokeRequest(_message.Message):
         model_alias: _builtins.str = ...,
         offered_tools: _abc.Iterable[_orchestrator_service_pb2.ToolDefinition] | None = ...,
         guardrails: _abc.Iterable[_policy_pb2.Guardrail] | None = ...,
+        policy_name: _builtins.str = ...,
+        cache: _policy_pb2.ResponseCache | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["conversation", b"conversation"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["cache", b"cache", "conversation", b"conversation"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["arguments_json", b"arguments_json", "context", b"context", "conversation", b"conversation", "episode_id", b"episode_id", "fallback_models", b"fallback_models", "files", b"files", "guardrails", b"guardrails", "key", b"key", "max_output_tokens", b"max_output_tokens", "model_alias", b"model_alias", "offered_tools", b"offered_tools", "task", b"task", "tool_name", b"tool_name", "tool_version", b"tool_version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["arguments_json", b"arguments_json", "cache", b"cache", "context", b"context", "conversation", b"conversation", "episode_id", b"episode_id", "fallback_models", b"fallback_models", "files", b"files", "guardrails", b"guardrails", "key", b"key", "max_output_tokens", b"max_output_tokens", "model_alias", b"model_alias", "offered_tools", b"offered_tools", "policy_name", b"policy_name", "task", b"task", "tool_name", b"tool_name", "tool_version", b"tool_version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -451,6 +461,7 @@ class InvokeResponse(_message.Message):
     FUNCTION_CALLS_FIELD_NUMBER: _builtins.int
     LOGPROBS_JSON_FIELD_NUMBER: _builtins.int
     GUARDRAILS_FIELD_NUMBER: _builtins.int
+    CACHED_FIELD_NUMBER: _builtins.int
     sku: _builtins.str
     """SKU to price it by; unset means the price is unknown."""
     attempts: _builtins.int
@@ -483,6 +494,8 @@ class InvokeResponse(_message.Message):
     """
     logprobs_json: _builtins.str
     """Log-probabilities in the form of OpenAI's chat completions, a JSON object; unset means none."""
+    cached: _builtins.bool
+    """True if it is an earlier answer of the policy's cache; usage is then what is charged for it."""
     @_builtins.property
     def output(self) -> Global___ToolOutput:
         """The tool's result."""
@@ -524,10 +537,11 @@ class InvokeResponse(_message.Message):
         function_calls: _abc.Iterable[_orchestrator_service_pb2.FunctionCall] | None = ...,
         logprobs_json: _builtins.str = ...,
         guardrails: _abc.Iterable[_guardrail_pb2.GuardrailDecision] | None = ...,
+        cached: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["failure", b"failure", "latency", b"latency", "outcome", b"outcome", "output", b"output", "usage", b"usage"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempts", b"attempts", "child_episode_id", b"child_episode_id", "failure", b"failure", "finish_reason", b"finish_reason", "function_calls", b"function_calls", "guardrails", b"guardrails", "latency", b"latency", "latency_modelled", b"latency_modelled", "logprobs_json", b"logprobs_json", "model_alias", b"model_alias", "outcome", b"outcome", "output", b"output", "sku", b"sku", "unsent", b"unsent", "usage", b"usage"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempts", b"attempts", "cached", b"cached", "child_episode_id", b"child_episode_id", "failure", b"failure", "finish_reason", b"finish_reason", "function_calls", b"function_calls", "guardrails", b"guardrails", "latency", b"latency", "latency_modelled", b"latency_modelled", "logprobs_json", b"logprobs_json", "model_alias", b"model_alias", "outcome", b"outcome", "output", b"output", "sku", b"sku", "unsent", b"unsent", "usage", b"usage"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType_outcome: _TypeAlias = _typing.Literal["output", "failure"]  # noqa: Y015
     _WhichOneofArgType_outcome: _TypeAlias = _typing.Literal["outcome", b"outcome"]  # noqa: Y015

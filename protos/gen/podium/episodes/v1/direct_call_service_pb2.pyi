@@ -152,6 +152,7 @@ class DirectCall(_message.Message):
     FUNCTION_CALLS_FIELD_NUMBER: _builtins.int
     LOGPROBS_JSON_FIELD_NUMBER: _builtins.int
     GUARDRAILS_FIELD_NUMBER: _builtins.int
+    CACHED_FIELD_NUMBER: _builtins.int
     id: _builtins.str
     """UUIDv7 made by the caller; also its trace id."""
     ended: _builtins.bool
@@ -178,6 +179,8 @@ class DirectCall(_message.Message):
     """
     logprobs_json: _builtins.str
     """Log-probabilities in the form of OpenAI's chat completions, a JSON object; unset means none."""
+    cached: _builtins.bool
+    """True if an earlier answer of the policy's cache was given again; usage is what was charged for it."""
     @_builtins.property
     def spec(self) -> Global___DirectCallSpec:
         """The caller's order."""
@@ -237,10 +240,11 @@ class DirectCall(_message.Message):
         function_calls: _abc.Iterable[_orchestrator_service_pb2.FunctionCall] | None = ...,
         logprobs_json: _builtins.str = ...,
         guardrails: _abc.Iterable[_guardrail_pb2.GuardrailDecision] | None = ...,
+        cached: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["cost", b"cost", "create_time", b"create_time", "failure", b"failure", "latency", b"latency", "spec", b"spec", "usage", b"usage"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["content", b"content", "content_json", b"content_json", "cost", b"cost", "create_time", b"create_time", "ended", b"ended", "failure", b"failure", "files", b"files", "finish_reason", b"finish_reason", "function_calls", b"function_calls", "guardrails", b"guardrails", "id", b"id", "latency", b"latency", "ledger_key", b"ledger_key", "logprobs_json", b"logprobs_json", "model_alias", b"model_alias", "policy_name", b"policy_name", "policy_version", b"policy_version", "spec", b"spec", "tool_version", b"tool_version", "usage", b"usage"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cached", b"cached", "content", b"content", "content_json", b"content_json", "cost", b"cost", "create_time", b"create_time", "ended", b"ended", "failure", b"failure", "files", b"files", "finish_reason", b"finish_reason", "function_calls", b"function_calls", "guardrails", b"guardrails", "id", b"id", "latency", b"latency", "ledger_key", b"ledger_key", "logprobs_json", b"logprobs_json", "model_alias", b"model_alias", "policy_name", b"policy_name", "policy_version", b"policy_version", "spec", b"spec", "tool_version", b"tool_version", "usage", b"usage"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

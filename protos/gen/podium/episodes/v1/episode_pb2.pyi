@@ -783,6 +783,9 @@ class ToolReturned(_message.Message):
     USAGE_FIELD_NUMBER: _builtins.int
     CHILD_FIELD_NUMBER: _builtins.int
     GUARDRAILS_FIELD_NUMBER: _builtins.int
+    CACHED_FIELD_NUMBER: _builtins.int
+    cached: _builtins.bool
+    """True if an earlier answer of the policy's cache was given again."""
     @_builtins.property
     def observation(self) -> _orchestrator_service_pb2.Observation:
         """The call and what it gave."""
@@ -816,10 +819,11 @@ class ToolReturned(_message.Message):
         usage: _usage_pb2.Usage | None = ...,
         child: Global___ChildEpisode | None = ...,
         guardrails: _abc.Iterable[_guardrail_pb2.GuardrailDecision] | None = ...,
+        cached: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["child", b"child", "cost", b"cost", "latency", b"latency", "observation", b"observation", "usage", b"usage"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["child", b"child", "cost", b"cost", "guardrails", b"guardrails", "latency", b"latency", "observation", b"observation", "usage", b"usage"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cached", b"cached", "child", b"child", "cost", b"cost", "guardrails", b"guardrails", "latency", b"latency", "observation", b"observation", "usage", b"usage"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -511,6 +511,7 @@ class ToolInvocation(_message.Message):
     EXECUTOR_FIELD_NUMBER: _builtins.int
     GIVES_ANSWER_FIELD_NUMBER: _builtins.int
     GUARDRAILS_FIELD_NUMBER: _builtins.int
+    CACHED_FIELD_NUMBER: _builtins.int
     key: _builtins.str
     """"<episode id>/<turn>/tool/<call index>"."""
     tool_version: _builtins.int
@@ -537,6 +538,8 @@ class ToolInvocation(_message.Message):
     """
     gives_answer: _builtins.bool
     """True if the caller gave the result of its function as the episode's answer."""
+    cached: _builtins.bool
+    """True if an earlier answer of the policy's cache was given again."""
     @_builtins.property
     def observation(self) -> _orchestrator_service_pb2.Observation:
         """The call and what it gave, its executor's result included."""
@@ -600,10 +603,11 @@ class ToolInvocation(_message.Message):
         executor: Global___ToolInvocation | None = ...,
         gives_answer: _builtins.bool = ...,
         guardrails: _abc.Iterable[_guardrail_pb2.GuardrailDecision] | None = ...,
+        cached: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["approval", b"approval", "child", b"child", "cost", b"cost", "executor", b"executor", "latency", b"latency", "observation", b"observation", "usage", b"usage"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["answered_by_model", b"answered_by_model", "approval", b"approval", "child", b"child", "cost", b"cost", "cut_reason", b"cut_reason", "executor", b"executor", "found_tools", b"found_tools", "gives_answer", b"gives_answer", "granted_output_tokens", b"granted_output_tokens", "guardrails", b"guardrails", "key", b"key", "latency", b"latency", "latency_modelled", b"latency_modelled", "model", b"model", "observation", b"observation", "sku", b"sku", "tool_version", b"tool_version", "unsent", b"unsent", "usage", b"usage"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["answered_by_model", b"answered_by_model", "approval", b"approval", "cached", b"cached", "child", b"child", "cost", b"cost", "cut_reason", b"cut_reason", "executor", b"executor", "found_tools", b"found_tools", "gives_answer", b"gives_answer", "granted_output_tokens", b"granted_output_tokens", "guardrails", b"guardrails", "key", b"key", "latency", b"latency", "latency_modelled", b"latency_modelled", "model", b"model", "observation", b"observation", "sku", b"sku", "tool_version", b"tool_version", "unsent", b"unsent", "usage", b"usage"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -322,6 +322,44 @@ class Guardrail(_message.Message):
 Global___Guardrail: _TypeAlias = Guardrail  # noqa: Y015
 
 @_typing.final
+class ResponseCache(_message.Message):
+    """Answers of language models that are given again for the same request: of the same tenant and policy, to the same
+    model, with the same messages, parameters, functions and files. Calls with effects are never answered so.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TTL_FIELD_NUMBER: _builtins.int
+    QUOTA_BYTES_FIELD_NUMBER: _builtins.int
+    SAMPLED_FIELD_NUMBER: _builtins.int
+    CHARGED_PERCENT_FIELD_NUMBER: _builtins.int
+    quota_bytes: _builtins.int
+    """Most bytes of the tenant's stored answers, those of its other policies included; the oldest make room. Needed."""
+    sampled: _builtins.bool
+    """True if answers of sampled requests are given again, too: of those whose temperature is not 0."""
+    charged_percent: _builtins.int
+    """Share of what the first answer used that is charged for each time it is given again, in percent."""
+    @_builtins.property
+    def ttl(self) -> _duration_pb2.Duration:
+        """How long an answer is given again; above 0, at most 30 days."""
+
+    def __init__(
+        self,
+        *,
+        ttl: _duration_pb2.Duration | None = ...,
+        quota_bytes: _builtins.int = ...,
+        sampled: _builtins.bool = ...,
+        charged_percent: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["ttl", b"ttl"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["charged_percent", b"charged_percent", "quota_bytes", b"quota_bytes", "sampled", b"sampled", "ttl", b"ttl"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ResponseCache: _TypeAlias = ResponseCache  # noqa: Y015
+
+@_typing.final
 class LearningSettings(_message.Message):
     """What the episodes of a policy contribute to training, beside what they are started for."""
 
@@ -384,6 +422,7 @@ class PolicySpec(_message.Message):
     PARALLEL_CALLS_FIELD_NUMBER: _builtins.int
     LEARNING_FIELD_NUMBER: _builtins.int
     GUARDRAILS_FIELD_NUMBER: _builtins.int
+    CACHE_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """Lower-case name, unique per tenant, at most 64 characters."""
     preset: Global___PolicyPreset.ValueType
@@ -452,6 +491,10 @@ class PolicySpec(_message.Message):
     def guardrails(self) -> _containers.RepeatedCompositeFieldContainer[Global___Guardrail]:
         """What reads its calls and answers, in this order. A guardrail that blocks ends the reading."""
 
+    @_builtins.property
+    def cache(self) -> Global___ResponseCache:
+        """Answers of language models that are given again; unset means none."""
+
     def __init__(
         self,
         *,
@@ -474,10 +517,11 @@ class PolicySpec(_message.Message):
         parallel_calls: _builtins.int = ...,
         learning: Global___LearningSettings | None = ...,
         guardrails: _abc.Iterable[Global___Guardrail] | None = ...,
+        cache: Global___ResponseCache | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["allow", b"allow", "approval", b"approval", "approval_timeout", b"approval_timeout", "deny", b"deny", "latency_ceiling", b"latency_ceiling", "learning", b"learning", "preferences", b"preferences", "price_ceiling", b"price_ceiling"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["allow", b"allow", "approval", b"approval", "approval_timeout", b"approval_timeout", "cache", b"cache", "deny", b"deny", "latency_ceiling", b"latency_ceiling", "learning", b"learning", "preferences", b"preferences", "price_ceiling", b"price_ceiling"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["allow", b"allow", "approval", b"approval", "approval_timeout", b"approval_timeout", "budget_ids", b"budget_ids", "deny", b"deny", "guardrails", b"guardrails", "instruction", b"instruction", "latency_ceiling", b"latency_ceiling", "learning", b"learning", "name", b"name", "no_presets", b"no_presets", "parallel_calls", b"parallel_calls", "preferences", b"preferences", "preset", b"preset", "price_ceiling", b"price_ceiling", "required_tags", b"required_tags", "self_approval", b"self_approval", "training_consent", b"training_consent", "unknown_price", b"unknown_price"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["allow", b"allow", "approval", b"approval", "approval_timeout", b"approval_timeout", "budget_ids", b"budget_ids", "cache", b"cache", "deny", b"deny", "guardrails", b"guardrails", "instruction", b"instruction", "latency_ceiling", b"latency_ceiling", "learning", b"learning", "name", b"name", "no_presets", b"no_presets", "parallel_calls", b"parallel_calls", "preferences", b"preferences", "preset", b"preset", "price_ceiling", b"price_ceiling", "required_tags", b"required_tags", "self_approval", b"self_approval", "training_consent", b"training_consent", "unknown_price", b"unknown_price"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

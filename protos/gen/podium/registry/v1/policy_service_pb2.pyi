@@ -748,6 +748,7 @@ class CallDecision(_message.Message):
     REASON_FIELD_NUMBER: _builtins.int
     NEEDS_APPROVAL_FIELD_NUMBER: _builtins.int
     GUARDRAILS_FIELD_NUMBER: _builtins.int
+    CACHE_FIELD_NUMBER: _builtins.int
     allowed: _builtins.bool
     """True if the call may be made."""
     reason: _builtins.str
@@ -758,6 +759,10 @@ class CallDecision(_message.Message):
     def guardrails(self) -> _containers.RepeatedCompositeFieldContainer[_policy_pb2.Guardrail]:
         """What reads the call's input and output: of the policy and of those that bind the caller."""
 
+    @_builtins.property
+    def cache(self) -> _policy_pb2.ResponseCache:
+        """The cache of the policy; unset where it has none."""
+
     def __init__(
         self,
         *,
@@ -765,10 +770,11 @@ class CallDecision(_message.Message):
         reason: _builtins.str = ...,
         needs_approval: _builtins.bool = ...,
         guardrails: _abc.Iterable[_policy_pb2.Guardrail] | None = ...,
+        cache: _policy_pb2.ResponseCache | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["cache", b"cache"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["allowed", b"allowed", "guardrails", b"guardrails", "needs_approval", b"needs_approval", "reason", b"reason"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["allowed", b"allowed", "cache", b"cache", "guardrails", b"guardrails", "needs_approval", b"needs_approval", "reason", b"reason"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -375,6 +375,7 @@ class Toolset(_message.Message):
     PARALLEL_CALLS_FIELD_NUMBER: _builtins.int
     EXPLORE_FIELD_NUMBER: _builtins.int
     GUARDRAILS_FIELD_NUMBER: _builtins.int
+    CACHE_FIELD_NUMBER: _builtins.int
     MODEL_FIELD_NUMBER: _builtins.int
     digest: _builtins.str
     """Hexadecimal SHA-256 over the rest; the episode and its trajectory say the same."""
@@ -422,6 +423,10 @@ class Toolset(_message.Message):
     def guardrails(self) -> _containers.RepeatedCompositeFieldContainer[_policy_pb2.Guardrail]:
         """What reads the episode's final answer; of a call without an episode, its input and output."""
 
+    @_builtins.property
+    def cache(self) -> _policy_pb2.ResponseCache:
+        """Of a call without an episode: the cache of the policy; unset where it has none."""
+
     def __init__(
         self,
         *,
@@ -440,11 +445,12 @@ class Toolset(_message.Message):
         parallel_calls: _builtins.int = ...,
         explore: _builtins.float = ...,
         guardrails: _abc.Iterable[_policy_pb2.Guardrail] | None = ...,
+        cache: _policy_pb2.ResponseCache | None = ...,
         model: _builtins.str = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["approval_timeout", b"approval_timeout", "preferences", b"preferences", "price_ceiling", b"price_ceiling"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["approval_timeout", b"approval_timeout", "cache", b"cache", "preferences", b"preferences", "price_ceiling", b"price_ceiling"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["approval_timeout", b"approval_timeout", "budget_ids", b"budget_ids", "digest", b"digest", "explore", b"explore", "guardrails", b"guardrails", "instruction", b"instruction", "model", b"model", "parallel_calls", b"parallel_calls", "policy_name", b"policy_name", "policy_version", b"policy_version", "preferences", b"preferences", "price_ceiling", b"price_ceiling", "self_approval", b"self_approval", "tools", b"tools", "training_consent", b"training_consent", "unknown_price", b"unknown_price"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["approval_timeout", b"approval_timeout", "budget_ids", b"budget_ids", "cache", b"cache", "digest", b"digest", "explore", b"explore", "guardrails", b"guardrails", "instruction", b"instruction", "model", b"model", "parallel_calls", b"parallel_calls", "policy_name", b"policy_name", "policy_version", b"policy_version", "preferences", b"preferences", "price_ceiling", b"price_ceiling", "self_approval", b"self_approval", "tools", b"tools", "training_consent", b"training_consent", "unknown_price", b"unknown_price"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
