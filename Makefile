@@ -59,9 +59,9 @@ VLLM := libs/podium_kit/embedded/vllm/requirements.txt
 LOCK = $(PIN) --generate-hashes -c requirements/dev.txt
 
 pin: ## Resolve requirements/*.in again; UPGRADE=--upgrade takes the newest versions
-	$(PIN) requirements/{base,tools,local,training,kserve,dev}.in -o requirements/dev.txt
+	$(PIN) requirements/{base,tools,local,training,trackers,kserve,dev}.in -o requirements/dev.txt
 	$(LOCK) --no-emit-package uv requirements/{base,tools,kserve,local}.in -o requirements/platform.txt
-	$(LOCK) --no-emit-package torch requirements/{base,training}.in -o requirements/training.txt
+	$(LOCK) --no-emit-package torch requirements/{base,training,trackers}.in -o requirements/training.txt
 	$(RESOLVE) --no-deps --generate-hashes --no-emit-package torch $(VLLM) -o requirements/engine.txt
 	$(RESOLVE) requirements/docs.in -o requirements/docs.txt
 	grep ^torch== requirements/training.in | \

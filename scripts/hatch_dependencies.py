@@ -5,9 +5,10 @@ from typing import Any
 
 from hatchling.metadata.plugin.interface import MetadataHookInterface
 
-# What `podium up` needs, and what only the GRPO job and policy-engines do. Images install lists.
+# What `podium up` needs, and what only the GRPO job, its trackers and policy-engines do. Images
+# install lists.
 DEPENDENCIES = ("base", "tools", "local")
-EXTRAS = ("training", "kserve")
+EXTRAS = ("training", "trackers", "kserve")
 
 
 class RequirementsHook(MetadataHookInterface):

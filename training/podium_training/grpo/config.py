@@ -21,6 +21,7 @@ DeviceName = Literal["auto", "cpu", "cuda"]
 PrecisionName = Literal["float32", "bfloat16"]
 AveragesName = Literal["float32", "bytes"]
 OutcomeName = Literal["checks", "feedback"]
+MalformedName = Literal["trained", "masked"]
 WeightName = Literal["compute", "latency", "tools"]
 RecomputedName = Literal["gates", "layers"]
 STREAM_EXAMPLE = '{bootstrap: "127.0.0.1:9092"}, the object `kafka` of connection.json'
@@ -76,6 +77,12 @@ class GroupConfig(Section):
         ge=0,
         le=1,
         description="of the reward, times the share of calls that found their tool unavailable",
+    )
+    malformed: MalformedName = Field(
+        "trained", description="replies that could not be read; masked: not trained, as the paper's"
+    )
+    malformed_penalty: float = Field(
+        0.0, ge=0, le=1, description="of the reward, times the share of such replies"
     )
     ignored: frozenset[WeightName] = Field(
         frozenset(), description="weights that rewards leave out though prompts state them"
@@ -141,6 +148,30 @@ class PublishConfig(Section):
     precision: PrecisionName = Field("float32", description="of the weights in the files")
 
 
+class WandbConfig(Section):
+    """Weights & Biases; the key is in WANDB_API_KEY."""
+
+    project: str = Field(description="name of the project")
+    entity: str | None = Field(None, description="team or user; unset: the key's own")
+    mode: Literal["online", "offline"] = Field(
+        "online", description="offline: files in the output folder, for `wandb sync`"
+    )
+
+
+class MlflowConfig(Section):
+    """A tracking server of MLflow; credentials are in its environment variables."""
+
+    tracking_uri: str = Field(description="like http://mlflow:5000")
+    experiment: str = Field("podium", description="name of the experiment; made where it lacks")
+
+
+class TrackersConfig(Section):
+    """Where metrics go besides the output folder."""
+
+    wandb: WandbConfig | None = None
+    mlflow: MlflowConfig | None = None
+
+
 class RunConfig(Section):
     """One training run."""
 
@@ -160,6 +191,7 @@ class RunConfig(Section):
     step: StepConfig = StepConfig()
     lora: LoraConfig | None = None
     publish: PublishConfig | None = None
+    trackers: TrackersConfig = TrackersConfig()
     telemetry: TelemetrySettings | None = Field(
         None, description="of the first process: a metrics page; its logs become JSON lines"
     )
@@ -169,9 +201,11 @@ class RunConfig(Section):
         """Rejects imitation of unsolved episodes, which would lower probabilities without bound."""
         if (self.step.loss == "imitation") != (self.groups.advantage == "solved"):
             raise ValueError("step.loss: imitation and groups.advantage: solved go together")
-        for name in ("ignored", "unavailable_penalty"):
-            if getattr(self.groups, name) and self.groups.advantage == "solved":
-                raise ValueError(f"groups.{name} has no effect on imitation: it knows no rewards")
+        of_rewards = {"ignored", "unavailable_penalty", "malformed", "malformed_penalty"}
+        unused = of_rewards & self.groups.model_fields_set
+        if unused and self.groups.advantage == "solved":
+            names = ", ".join(f"groups.{name}" for name in sorted(unused))
+            raise ValueError(f"{names} has no effect on imitation: it knows no rewards")
         return self
 
     @model_validator(mode="after")

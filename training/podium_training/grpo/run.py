@@ -26,6 +26,7 @@ from podium_training.grpo.ending import leave_signals, stop_on_signals
 from podium_training.grpo.following import follow
 from podium_training.grpo.learner import Learner, StepOptions
 from podium_training.grpo.metrics.log import MetricsLog
+from podium_training.grpo.metrics.trackers import trackers_of
 from podium_training.grpo.model.grammar import GrammarReplay
 from podium_training.grpo.model.policy import load_policy, prompt_digest
 from podium_training.grpo.model.recomputing import recompute
@@ -104,7 +105,10 @@ def _lead(
         if checkpoint is not None:
             trainer.restore(checkpoint)
         trainer.skip_lost()
-        return trainer.run()
+        try:
+            return trainer.run()
+        finally:
+            trainer.metrics.end()
     finally:
         reader.close()
 
@@ -176,13 +180,17 @@ def make_trainer(
 ) -> Trainer:
     groups = config.groups
     reward_rules = RewardRules(
-        groups.cost_spread_min, groups.latency_spread_min_s, groups.unavailable_penalty
+        groups.cost_spread_min,
+        groups.latency_spread_min_s,
+        groups.unavailable_penalty,
+        groups.malformed_penalty,
     )
     rules = GroupRules(
         groups.members_min_share,
         groups.std_floor,
         reward_rules,
         _staleness(config),
+        groups.malformed == "masked",
         frozenset(map(Weight, groups.ignored)),
     )
     vocabulary = int(learner.model.config.vocab_size)
@@ -210,7 +218,7 @@ def make_trainer(
             decay_start=config.step.decay_start,
         ),
         output=config.output,
-        metrics=MetricsLog(config.output),
+        metrics=MetricsLog(config.output, trackers_of(config)),
         aside=RejectedRecords(config.output, config.stream.topic),
         processes=processes,
         publish_every=config.publish.every if config.publish else 1,

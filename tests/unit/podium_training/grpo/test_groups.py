@@ -116,6 +116,25 @@ def test_an_ablation_leaves_a_weight_out_of_rewards(
     assert group.rewards == pytest.approx(rewards)
 
 
+@pytest.mark.parametrize(("masked", "rows"), [(False, [2, 2]), (True, [1, 2])])
+def test_the_format_filter_masks_replies_that_could_not_be_read(
+    masked: bool, rows: list[int]
+) -> None:
+    assembler = GroupAssembler(GroupRules(masks_malformed=masked))
+    found = None
+    for id, solved in (("muddled", False), ("clear", True)):
+        calls = [pb.ModelCall(response=make_response()) for _ in range(2)]
+        if id == "muddled":
+            calls[0].response.action.malformed.SetInParent()
+        turns = [pb.Turn(number=at, model_call=call) for at, call in enumerate(calls, start=1)]
+        trajectory = make_trajectory(id, solved=solved, turns=turns)
+        found = assembler.add(episode_from_proto(trajectory, LIMITS))
+    assert found is not None
+    assert [len(member.rows) for member in found.members] == rows
+    assert [member.features.malformed_share for member in found.members] == [0.5, 0]
+    assert found.rewards == (0.0, 1.0), "the episode counts in its group as before"
+
+
 def test_without_any_weight_two_that_are_solved_are_alike() -> None:
     assembler, group = costly_and_plain(list(Weight))
     assert group is None

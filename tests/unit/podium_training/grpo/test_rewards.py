@@ -107,6 +107,18 @@ def test_calls_that_found_their_tool_unavailable_cost_their_share_of_the_reward(
     assert list(penalised) == pytest.approx([1.0, 0.85, 0.7, 0.0])
 
 
+def test_replies_that_could_not_be_read_cost_their_share_of_the_reward() -> None:
+    group = [
+        Features((1, 1), solved=True, cost=0.0, latency_s=0.0, malformed_share=share)
+        for share in (0.0, 0.5)
+    ]
+    group.append(make_episode((1, 1), solved=False))
+    outcome = prefer(outcome=1.0)
+    assert list(rewards(group, outcome)) == [1.0, 1.0, 0.0], "the paper's"
+    penalised = rewards(group, outcome, RewardRules(malformed=0.4))
+    assert list(penalised) == pytest.approx([1.0, 0.8, 0.0])
+
+
 def test_an_overloaded_tool_counts_as_unavailable_and_a_wrong_argument_does_not() -> None:
     trajectory = make_trajectory()
     kinds = [failure_pb2.FAILURE_KIND_RATE_LIMITED, failure_pb2.FAILURE_KIND_INVALID_ARGUMENTS]

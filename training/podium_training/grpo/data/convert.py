@@ -43,7 +43,7 @@ def episode_from_proto(trajectory: trajectory_pb2.Trajectory, limits: Limits) ->
         rows=tuple(_row(turn, limits) for turn in answered),
         constraints=_constraints(responses),
         tools=tools,
-        features=_features(trajectory),
+        features=_features(trajectory, answered),
         currency=trajectory.cost.currency_code,
         preferences=_preferences(trajectory, tools),
         model_versions=tuple(response.model_version for response in responses),
@@ -98,6 +98,7 @@ def _row(turn: trajectory_pb2.Turn, limits: Limits) -> Row:
         1.0 if limits.imitated else _temperature(response.sampling),
         response.constraint_digest,
         is_exemplary(turn),
+        _is_malformed(turn),
     )
 
 
@@ -128,7 +129,7 @@ def _constraints(responses: Sequence[Response]) -> dict[str, Constraint]:
         raise Rejected(Reason.UNKNOWN_CONSTRAINT, str(error)) from error
 
 
-def _features(trajectory: trajectory_pb2.Trajectory) -> Features:
+def _features(trajectory: trajectory_pb2.Trajectory, answered: Sequence[Turn]) -> Features:
     recorded = trajectory.features
     if len(recorded.tool_call_counts) != len(trajectory.tool_names):
         raise Rejected(Reason.MALFORMED, "tool counts and names differ in number")
@@ -145,7 +146,9 @@ def _features(trajectory: trajectory_pb2.Trajectory) -> Features:
     # Several verifiers must all agree, and half solved is not solved (paper, section 3.2).
     solved = all(score == 1 for score in scores)
     counts = tuple(recorded.tool_call_counts)
-    return Features(counts, solved, cost, latency_s, _unavailable_share(trajectory))
+    malformed_share = sum(map(_is_malformed, answered)) / len(answered)
+    unavailable_share = _unavailable_share(trajectory)
+    return Features(counts, solved, cost, latency_s, unavailable_share, malformed_share)
 
 
 def _unavailable_share(trajectory: trajectory_pb2.Trajectory) -> float:
@@ -170,4 +173,8 @@ def _preferences(trajectory: trajectory_pb2.Trajectory, tools: tuple[str, ...]) 
 def is_exemplary(turn: Turn) -> bool:
     """Returns whether its reply could be read, to its end, and none of its tool calls failed."""
     failed = any(call.observation.HasField("failure") for call in turn.tool_invocations)
-    return not failed and not turn.model_call.response.action.HasField("malformed")
+    return not failed and not _is_malformed(turn)
+
+
+def _is_malformed(turn: Turn) -> bool:
+    return turn.model_call.response.action.HasField("malformed")

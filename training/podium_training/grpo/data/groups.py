@@ -1,13 +1,14 @@
 """Episodes of one task, compared with each other: assembled, judged fit, or dropped."""
 
 from collections import Counter, OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 import torch
 
 from podium_training.grpo.data.episodes import Episode, GroupKey
+from podium_training.grpo.model.samples import Row
 from podium_training.grpo.objective.advantages import (
     GROUP_ESTIMATORS,
     Advantage,
@@ -56,6 +57,10 @@ def _with_tools(member: Episode, weights: dict[str, float]) -> Episode:
     )
 
 
+def _with_rows(members: Sequence[Episode], wanted: Callable[[Row], bool]) -> tuple[Episode, ...]:
+    return tuple(replace(each, rows=tuple(filter(wanted, each.rows))) for each in members)
+
+
 REMEMBERED_EPISODES = 100_000
 OPEN_MAX = 1_000
 SIZE_UNKNOWN = 0
@@ -83,6 +88,8 @@ class GroupRules:
     reward_rules: RewardRules = PAPER_RULES
     staleness: StalenessBound | None = None
     """None: however old."""
+    masks_malformed: bool = False
+    """Replies that could not be read are not trained (paper, section 3.3); their episodes count."""
     ignored: frozenset[Weight] = frozenset()
     """Weights that prompts state and rewards leave out."""
 
@@ -215,10 +222,7 @@ class GroupAssembler:
         return self._rewarded(key, group)
 
     def _demonstrated(self, key: GroupKey, group: OpenGroup) -> Group | None:
-        members = tuple(
-            replace(each, rows=tuple(row for row in each.rows if row.exemplary))
-            for each in group.members
-        )
+        members = _with_rows(group.members, lambda row: row.exemplary)
         solved = tuple(float(each.features.solved and bool(each.rows)) for each in members)
         if not any(solved):
             self.dropped[Dropped.UNSOLVED] += 1
@@ -232,7 +236,9 @@ class GroupAssembler:
         if earned.std(ddof=1) < self.rules.std_floor:
             self.dropped[Dropped.ZERO_VARIANCE] += 1
             return None
-        return Group(key, tuple(group.members), tuple(earned.tolist()), wanted)
+        masks = self.rules.masks_malformed
+        members = _with_rows(group.members, lambda row: not (masks and row.malformed))
+        return Group(key, members, tuple(earned.tolist()), wanted)
 
     def _fault(self, group: OpenGroup) -> Dropped | None:
         alone = 1 if self.estimator is Advantage.SOLVED else 2

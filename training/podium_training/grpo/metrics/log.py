@@ -1,9 +1,10 @@
-"""A run's metrics: JSON lines for `podium train watch|report`, TensorBoard's events, gauges."""
+"""A run's metrics: JSON lines for `podium train watch|report`, TensorBoard's events, gauges, and
+experiment trackers."""
 
 import json
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 # Not its SummaryWriter, which writes from another thread: a kill would lose lines.
@@ -13,15 +14,27 @@ from tensorboardX.summary import scalar
 
 from podium_kit.policy_versions.metrics import METRICS
 from podium_training.grpo.metrics.gauges import RunGauges
+from podium_training.grpo.metrics.trackers import Sending
 
+# By the name of TRL's GRPOTrainer, where it means the same.
+TRL_NAMES = {
+    "loss": "loss",
+    "reward_mean": "reward",
+    "kl_mean": "kl",
+    "gradient_norm": "grad_norm",
+    "clipped_share": "clip_ratio/region_mean",
+    "drift_mean": "sampling/sampling_logp_difference/mean",
+    "drift_max": "sampling/sampling_logp_difference/max",
+}
 EVENTS = "tensorboard"
 
 
 class MetricsLog:
     """Files in the run's output folder. A step that is taken again replaces the one before."""
 
-    def __init__(self, output: Path) -> None:
+    def __init__(self, output: Path, trackers: Sequence[Sending] = ()) -> None:
         self._output = output
+        self._trackers = trackers
         _cut_torn_line(output / METRICS)
         self._events: EventsWriter | None = None
         self._gauges = RunGauges()
@@ -32,10 +45,17 @@ class MetricsLog:
         with (self._output / METRICS).open("a", encoding="utf-8") as file:
             file.write(json.dumps(line) + "\n")
         events = self._open(step)
-        for name, value in metrics.items():
-            found = scalar(_tag(name), value)
+        tagged = {_tag(name): value for name, value in metrics.items()}
+        for tag, value in tagged.items():
+            found = scalar(tag, value)
             events.write_event(Event(wall_time=time.time(), step=step, summary=found))
         events.flush()
+        for tracker in self._trackers:
+            tracker.log(step, tagged)
+
+    def end(self) -> None:
+        for tracker in self._trackers:
+            tracker.end()
 
     def _open(self, step: int) -> EventsWriter:
         if self._events is None:
@@ -56,5 +76,7 @@ def _cut_torn_line(path: Path) -> None:
 
 
 def _tag(name: str) -> str:
+    if name in TRL_NAMES:
+        return TRL_NAMES[name]
     first, _, rest = name.replace(" ", "_").partition("_")
     return f"{first}/{rest or first}"

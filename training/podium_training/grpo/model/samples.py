@@ -19,6 +19,8 @@ class Row:
     """Digest of the grammar the completion was sampled under; empty: none."""
     exemplary: bool = True
     """Whether it is imitated where its episode solved its task."""
+    malformed: bool = False
+    """Whether the platform could not read it as calls or an answer."""
 
     def __post_init__(self) -> None:
         if len(self.completion_ids) != len(self.inference_logprobs):

@@ -29,6 +29,8 @@ class Features:
     latency_s: float
     unavailable_share: float = 0.0
     """Share of the tool calls that found their tool overloaded, away or too slow."""
+    malformed_share: float = 0.0
+    """Share of the model's replies that could not be read as calls or an answer."""
 
     def vector(self) -> Vector:
         """M, of length tools + 3: more expensive and slower is less."""
@@ -84,6 +86,8 @@ class RewardRules:
     latency_s: float = 0.0
     unavailable: float = 0.0
     """Part of the reward that an episode loses whose every call found its tool unavailable."""
+    malformed: float = 0.0
+    """Likewise for its replies that could not be read."""
 
 
 PAPER_RULES = RewardRules()
@@ -110,9 +114,10 @@ def components(group: Sequence[Features], rules: RewardRules = PAPER_RULES) -> V
     (episodes, tools + 3); weighted by P and added up, they are the rewards.
     """
     solved = np.array([features.solved for features in group])
-    shares = np.array([features.unavailable_share for features in group])
-    available = 1 - rules.unavailable * shares
-    found: Vector = np.where(solved[:, None], normalised(group, rules) * available[:, None], 0.0)
+    unavailable = np.array([features.unavailable_share for features in group])
+    malformed = np.array([features.malformed_share for features in group])
+    kept = (1 - rules.unavailable * unavailable) * (1 - rules.malformed * malformed)
+    found: Vector = np.where(solved[:, None], normalised(group, rules) * kept[:, None], 0.0)
     return found
 
 
