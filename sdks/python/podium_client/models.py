@@ -8057,7 +8057,7 @@ class ToolSpec(Model):
     """
     example_tasks: list[str] = []
     """
-    Tasks it is right for, as users would put them, for example "What is 15% of 80?". Tools are ranked for a task by them, too: at most 20, of 300 characters.
+    Tasks it is right for, as users would put them, for example "What is 15% of 80?", in each language of theirs. Tools are ranked for a task by them, too: at most 50, of 300 characters.
     """
     charges_unsent_calls: bool = False
     """

@@ -25,14 +25,14 @@ class ToolIndex:
     ) -> None:
         self._count = len(texts)
         self._bm25 = bm25s.BM25()
-        tokens = bm25s.tokenize(["\n".join(own) for own in texts], show_progress=False)
+        tokens = bm25s.tokenize([text for own in texts for text in own], show_progress=False)
         self._has_words = any(tokens.ids)
         if self._has_words:
             self._bm25.index(tokens, show_progress=False)
         self.has_vectors = vectors is not None
+        self._first_of_each = np.cumsum([0, *(len(own) for own in texts[:-1])])
         if vectors:
             self._vectors = np.stack([vector for own in vectors for vector in own])
-            self._first_of_each = np.cumsum([0, *(len(own) for own in vectors[:-1])])
 
     def ranked(self, query: str, vector: Vector | None, learnt: Scores | None = None) -> list[int]:
         """Numbers of all tools, best first; `learnt` are similarities of other texts of theirs."""
@@ -60,5 +60,5 @@ class ToolIndex:
         [words] = bm25s.tokenize([separated(query)], return_ids=False, show_progress=False)
         if not (self._has_words and words):
             return np.zeros(self._count)
-        scores: Scores = self._bm25.get_scores(words).astype(np.float64)
-        return scores
+        scores = self._bm25.get_scores(words).astype(np.float64)
+        return np.maximum.reduceat(scores, self._first_of_each)

@@ -32,6 +32,8 @@ TASKS, SEED, OFFERED = 1_000, 7, 8
 SIZE = 10_000
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 INVENTED = Path(__file__).with_name("invented_tools.yaml")
+LANGUAGES = Path(__file__).with_name("questions_by_language.yaml")
+LANGUAGES_SIZE = 2_000
 
 
 async def measure_ranking(figures: Figures) -> None:
@@ -41,6 +43,7 @@ async def measure_ranking(figures: Figures) -> None:
     say(f"ranking tools for {len(questions)} generated tasks")
     await _measure(figures, "bundled", bundled, questions)
     await _measure(figures, f"among_{SIZE}", many, questions)
+    await _measure_languages(figures, many[:LANGUAGES_SIZE])
     if found := importlib.util.find_spec("bfcl_eval"):
         folder = Path((found.submodule_search_locations or [""])[0]) / "data"
         functions, asked = _bfcl(folder)
@@ -69,6 +72,21 @@ async def _measure(
         found += needed <= {tool.spec.name for tool in ranked[:OFFERED]}
     figures.note(f"rank.recall_at_{OFFERED}_{name}", round(found / len(questions), 3))
     figures.note(f"rank.p50_ms_{name}", round(statistics.median(took) * 1000, 2))
+
+
+async def _measure_languages(figures: Figures, tools: Sequence[ToolVersion]) -> None:
+    asked = yaml.safe_load(LANGUAGES.read_text(encoding="utf-8"))
+    languages = [name for name in asked[0] if name != "tool"]
+    say(f"ranking {len(tools)} tools for {len(asked)} questions in {len(languages)} languages")
+    search = ToolSearch(StaticEmbeddings())
+    snapshot = Tools({tool.spec.name: (tool,) for tool in tools})
+    for language in languages:
+        found = 0
+        for question in asked:
+            ranked = await search.rank(snapshot, question[language])
+            found += question["tool"] in [tool.spec.name for tool in ranked[:OFFERED]]
+        name = f"rank.found_of_{len(asked)}_{language}"
+        figures.ratio(name, found, ">=", len(asked) - 1)
 
 
 def _bundled() -> list[ToolVersion]:

@@ -1511,7 +1511,8 @@ class ToolSpec(_message.Message):
     @_builtins.property
     def example_tasks(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Tasks it is right for, as users would put them, for example "What is 15% of
-        80?". Tools are ranked for a task by them, too: at most 20, of 300 characters.
+        80?", in each language of theirs. Tools are ranked for a task by them, too: at most
+        50, of 300 characters.
         """
 
     @_builtins.property
