@@ -147,7 +147,7 @@ class Person:
         await self.open("")
         await self.page.get_by_label("API key").fill(self.console.keys[role])
         await self.page.get_by_role("button", name="Sign in").click()
-        await self.page.get_by_role("navigation").wait_for()
+        await self.page.get_by_role("navigation", name="Podium").wait_for()
 
 
 @pytest_asyncio.fixture

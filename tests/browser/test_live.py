@@ -116,7 +116,7 @@ async def test_a_key_that_is_revoked_ends_the_session_of_its_page(
         await person.open("")
         await person.page.get_by_label("API key").fill(created["key"])
         await person.page.get_by_role("button", name="Sign in").click()
-        await person.page.get_by_role("navigation").wait_for()
+        await person.page.get_by_role("navigation", name="Podium").wait_for()
         await admin.post(f"/v1/api-keys/{created['api_key']['id']}/revoke")
     await person.open("/spend")
     await person.page.get_by_label("API key").wait_for()
