@@ -217,8 +217,9 @@ def test_arms_that_rules_decide_are_played_beside_models_and_cost_no_tokens(
     assert [len(server.requests) for server in experts.values()] == [2, 2]
     grammar = json.dumps(model.requests[-1]["response_format"])
     assert "answer" in grammar and "ask_experts" not in grammar, "it may call tools"
-    text = (tmp_path / "page.html").read_text()
-    assert "ask_experts/small 1.00" in text and "Under seven budgets" in text
+    shown = document_of(tmp_path / "page.html")
+    assert shown["choices"][0]["calls"] == {"ask_experts/small": 1.0}
+    assert len(shown["curves"][0]["points"]) == 7
     lines = tmp_path / "trials.jsonl"
     podium.json("eval", "export", run["evaluation"]["id"], "-o", str(lines))
     trials = [json.loads(line) for line in lines.read_text().splitlines()[1:]]
