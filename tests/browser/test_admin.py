@@ -1,4 +1,4 @@
-"""What tenant admins, tool owners and auditors do besides episodes and money."""
+"""Tasks of tenant admins, tool owners and auditors besides episodes and money."""
 
 import re
 from pathlib import Path

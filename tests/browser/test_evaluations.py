@@ -48,7 +48,7 @@ async def played(console: ConsoleUnderTest, suite: str, **changes: Any) -> str:
 
 
 def figures(run: str) -> dict[str, Any]:
-    """What podium eval report computes of a run of two arms."""
+    """The document that podium eval report computes of a run of two arms."""
     arms = [pb.EvaluationArm(name=name) for name in ("cheap", f"strong {HOSTILE[:9]}")]
     stored = pb.Evaluation(id=run, suite=f"sums {HOSTILE}", arms=arms, repeats=1)
     trials = [

@@ -150,7 +150,7 @@ class BudgetStatus:
 
 @dataclass(frozen=True, slots=True)
 class CountedWindow:
-    """What was counted in a window of a budget; a rolling one has a window for each minute."""
+    """The amounts counted in a window of a budget; a rolling one has a window for each minute."""
 
     start: datetime
     end: datetime | None

@@ -18,7 +18,7 @@ HEARTBEAT_INTERVAL = timedelta(seconds=15)
 # Of a tenant in this process.
 STREAMS_MAX = 100
 LIST_BUDGETS = "podium.ledger.v1.BudgetService/ListAlerts"
-# Alerts are polled while somebody follows them, from this long ago on.
+# Alerts are polled while a client follows them, from this long ago on.
 ALERTS_SINCE = timedelta(minutes=30)
 
 

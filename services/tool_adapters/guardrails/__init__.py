@@ -1,1 +1,1 @@
-"""What policies have read: the input and output of calls, and answers (docs/adr/0070)."""
+"""Checks of policies on the input and output of calls, and on answers (docs/adr/0066)."""

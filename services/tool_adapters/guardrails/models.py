@@ -87,7 +87,7 @@ Subject = TypeVar("Subject", bound=Readable)
 
 @dataclass(frozen=True)
 class Read(Generic[Subject]):
-    """What was read as it may be shown, or the failure that is shown in its place."""
+    """A subject as it may be shown, or the failure that is shown in its place."""
 
     subject: Subject
     decisions: tuple[GuardrailDecision, ...] = ()

@@ -193,7 +193,7 @@ PERSONAL_DATA: dict[str, tuple[str, Callable[[str], int]]] = {
 
 @lru_cache(maxsize=64)
 def personal_data_check(kinds: frozenset[str]) -> PatternCheck:
-    """Of no kinds: of all."""
+    """No kinds: all of them."""
     return PatternCheck(
         tuple(
             (kind, Finder(_compiled(pattern), verified, PERSONAL_DATA_REACH))

@@ -1,1 +1,1 @@
-"""Answers of models that are given again (docs/adr/0071)."""
+"""Answers of models that are given again (docs/adr/0067)."""

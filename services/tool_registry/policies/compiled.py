@@ -70,7 +70,7 @@ def approval_rule(policy: PolicySpec, spec: ToolSpec, choice: ModelChoice) -> st
 def call_guardrails(
     policy: PolicySpec, spec: ToolSpec, choice: ModelChoice
 ) -> tuple[PolicyGuardrail, ...]:
-    """What reads a call, the floors' first."""
+    """The guardrails that read a call, the floors' first."""
     return tuple(
         each
         for each in _guardrails(policy)

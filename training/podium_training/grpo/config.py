@@ -166,7 +166,7 @@ class MlflowConfig(Section):
 
 
 class TrackersConfig(Section):
-    """Where metrics go besides the output folder."""
+    """Trackers that get the metrics besides the output folder."""
 
     wandb: WandbConfig | None = None
     mlflow: MlflowConfig | None = None

@@ -20,7 +20,7 @@ class Row:
     exemplary: bool = True
     """Whether it is imitated where its episode solved its task."""
     malformed: bool = False
-    """Whether the platform could not read it as calls or an answer."""
+    """True if the platform could not read it as calls or an answer."""
 
     def __post_init__(self) -> None:
         if len(self.completion_ids) != len(self.inference_logprobs):
