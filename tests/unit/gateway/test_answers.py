@@ -64,14 +64,19 @@ def test_a_limit_before_the_first_turn_is_an_error_and_not_an_empty_answer() -> 
     assert http_status(raised.value)[0] == 504
 
 
+OPENAI_CODES = {
+    FailureKind.CONTEXT_TOO_LONG: "context_length_exceeded",
+    FailureKind.BLOCKED: "content_filter",
+}
+
+
 @pytest.mark.parametrize("kind", FailureKind)
 def test_every_kind_of_failure_has_a_status_and_a_code(kind: FailureKind) -> None:
     outcome = make_outcome(StopReason.FAILED, ToolFailure(kind, "the cause"))
     error = episode_error(outcome)
     assert http_status(error)[0] >= 400
-    too_long = kind is FailureKind.CONTEXT_TOO_LONG
-    code = "context_length_exceeded" if too_long else f"episode_{kind.name.lower()}"
-    assert error_body(error)["error"]["code"] == code
+    code = error_body(error)["error"]["code"]
+    assert code == OPENAI_CODES.get(kind, f"episode_{kind.name.lower()}")
     assert "the cause" in error.message
 
 

@@ -39,7 +39,7 @@ def test_a_step_is_a_line_and_a_scalar_for_each_figure(tmp_path: Path) -> None:
     [line] = (tmp_path / "metrics.jsonl").read_text().splitlines()
     assert json.loads(line) == {"step": 1, "reward_mean": 0.25, "calls search": 2.0, "lag": 3.0}
     assert scalars_of(tmp_path) == pytest.approx(
-        {"reward/mean@1": 0.25, "calls/search@1": 2.0, "lag/lag@1": 3.0}
+        {"reward@1": 0.25, "calls/search@1": 2.0, "lag/lag@1": 3.0}
     )
 
 

@@ -27,7 +27,7 @@ from podium.common.v1 import bounds_pb2 as podium_dot_common_dot_v1_dot_bounds__
 from podium.registry.v1 import tool_pb2 as podium_dot_registry_dot_v1_dot_tool__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\"podium/registry/v1/guardrail.proto\x12\x12podium.registry.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1dpodium/common/v1/bounds.proto\x1a\x1dpodium/registry/v1/tool.proto\"\x10\n\x0eSecretPatterns\"C\n\x0cPersonalData\x12\x33\n\x05kinds\x18\x01 \x03(\x0e\x32$.podium.registry.v1.PersonalDataKind\"2\n\x0fJsonSchemaCheck\x12\x1f\n\x0bschema_json\x18\x01 \x01(\tB\n\xfa\xbb\x18\x06\x08\x01(\x80\x80\x04\"2\n\tSizeCheck\x12%\n\x0emax_characters\x18\x01 \x01(\x03\x42\r\xfa\xbb\x18\t\x11\x00\x00\x00\x00\x00\x00\xf0?\"I\n\x08\x44\x65nyList\x12\x1c\n\x05words\x18\x01 \x03(\tB\r\xfa\xbb\x18\t@\xe8\x07J\x04\x08\x01 d\x12\x1f\n\x08patterns\x18\x02 \x03(\tB\r\xfa\xbb\x18\t@2J\x05\x08\x01 \xe8\x07\"\xdd\x01\n\tHttpGuard\x12\x16\n\x03url\x18\x01 \x01(\tB\t\xfa\xbb\x18\x05\x08\x01 \xd0\x0f\x12-\n\x06secret\x18\x02 \x01(\x0b\x32\x1d.podium.registry.v1.SecretRef\x12\x39\n\x07timeout\x18\x03 \x01(\x0b\x32\x19.google.protobuf.DurationB\r\xfa\xbb\x18\t\x11\x00\x00\x00\x00\x00\x00\x00\x00\x12\x38\n\x08on_error\x18\x04 \x01(\x0e\x32&.podium.registry.v1.GuardrailErrorRule\x12\x14\n\x03sku\x18\x05 \x01(\tB\x07\xfa\xbb\x18\x03 \xc8\x01\"\xb4\x01\n\x11GuardrailDecision\x12\x11\n\tguardrail\x18\x01 \x01(\t\x12\x31\n\x05stage\x18\x02 \x01(\x0e\x32\".podium.registry.v1.GuardrailStage\x12\x35\n\x07verdict\x18\x03 \x01(\x0e\x32$.podium.registry.v1.GuardrailVerdict\x12\x0e\n\x06reason\x18\x04 \x01(\t\x12\x12\n\nledger_key\x18\x05 \x01(\t*\x84\x01\n\x0eGuardrailStage\x12\x1f\n\x1bGUARDRAIL_STAGE_UNSPECIFIED\x10\x00\x12\x19\n\x15GUARDRAIL_STAGE_INPUT\x10\x01\x12\x1a\n\x16GUARDRAIL_STAGE_OUTPUT\x10\x02\x12\x1a\n\x16GUARDRAIL_STAGE_ANSWER\x10\x03*\x87\x01\n\x0fGuardrailAction\x12 \n\x1cGUARDRAIL_ACTION_UNSPECIFIED\x10\x00\x12\x1a\n\x16GUARDRAIL_ACTION_BLOCK\x10\x01\x12\x1b\n\x17GUARDRAIL_ACTION_REDACT\x10\x02\x12\x19\n\x15GUARDRAIL_ACTION_FLAG\x10\x03*\xcb\x01\n\x10PersonalDataKind\x12\"\n\x1ePERSONAL_DATA_KIND_UNSPECIFIED\x10\x00\x12\x1c\n\x18PERSONAL_DATA_KIND_EMAIL\x10\x01\x12\x1c\n\x18PERSONAL_DATA_KIND_PHONE\x10\x02\x12\x1b\n\x17PERSONAL_DATA_KIND_CARD\x10\x03\x12\x1b\n\x17PERSONAL_DATA_KIND_IBAN\x10\x04\x12\x1d\n\x19PERSONAL_DATA_KIND_US_SSN\x10\x05*z\n\x12GuardrailErrorRule\x12$\n GUARDRAIL_ERROR_RULE_UNSPECIFIED\x10\x00\x12\x1e\n\x1aGUARDRAIL_ERROR_RULE_BLOCK\x10\x01\x12\x1e\n\x1aGUARDRAIL_ERROR_RULE_ALLOW\x10\x02*\xcf\x01\n\x10GuardrailVerdict\x12!\n\x1dGUARDRAIL_VERDICT_UNSPECIFIED\x10\x00\x12\x1c\n\x18GUARDRAIL_VERDICT_PASSED\x10\x01\x12\x1d\n\x19GUARDRAIL_VERDICT_FLAGGED\x10\x02\x12\x1e\n\x1aGUARDRAIL_VERDICT_REDACTED\x10\x03\x12\x1d\n\x19GUARDRAIL_VERDICT_BLOCKED\x10\x04\x12\x1c\n\x18GUARDRAIL_VERDICT_FAILED\x10\x05\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\"podium/registry/v1/guardrail.proto\x12\x12podium.registry.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1dpodium/common/v1/bounds.proto\x1a\x1dpodium/registry/v1/tool.proto\"\x10\n\x0eSecretPatterns\"C\n\x0cPersonalData\x12\x33\n\x05kinds\x18\x01 \x03(\x0e\x32$.podium.registry.v1.PersonalDataKind\"2\n\x0fJsonSchemaCheck\x12\x1f\n\x0bschema_json\x18\x01 \x01(\tB\n\xfa\xbb\x18\x06\x08\x01(\x80\x80\x04\"4\n\tSizeCheck\x12\'\n\x0emax_characters\x18\x01 \x01(\x03\x42\x0f\xfa\xbb\x18\x0b\x08\x01\x11\x00\x00\x00\x00\x00\x00\xf0?\"I\n\x08\x44\x65nyList\x12\x1c\n\x05words\x18\x01 \x03(\tB\r\xfa\xbb\x18\t@\xe8\x07J\x04\x08\x01 d\x12\x1f\n\x08patterns\x18\x02 \x03(\tB\r\xfa\xbb\x18\t@2J\x05\x08\x01 \xe8\x07\"\xdd\x01\n\tHttpGuard\x12\x16\n\x03url\x18\x01 \x01(\tB\t\xfa\xbb\x18\x05\x08\x01 \xd0\x0f\x12-\n\x06secret\x18\x02 \x01(\x0b\x32\x1d.podium.registry.v1.SecretRef\x12\x39\n\x07timeout\x18\x03 \x01(\x0b\x32\x19.google.protobuf.DurationB\r\xfa\xbb\x18\t\x11\x00\x00\x00\x00\x00\x00\x00\x00\x12\x38\n\x08on_error\x18\x04 \x01(\x0e\x32&.podium.registry.v1.GuardrailErrorRule\x12\x14\n\x03sku\x18\x05 \x01(\tB\x07\xfa\xbb\x18\x03 \xc8\x01\"\xb4\x01\n\x11GuardrailDecision\x12\x11\n\tguardrail\x18\x01 \x01(\t\x12\x31\n\x05stage\x18\x02 \x01(\x0e\x32\".podium.registry.v1.GuardrailStage\x12\x35\n\x07verdict\x18\x03 \x01(\x0e\x32$.podium.registry.v1.GuardrailVerdict\x12\x0e\n\x06reason\x18\x04 \x01(\t\x12\x12\n\nledger_key\x18\x05 \x01(\t*\x84\x01\n\x0eGuardrailStage\x12\x1f\n\x1bGUARDRAIL_STAGE_UNSPECIFIED\x10\x00\x12\x19\n\x15GUARDRAIL_STAGE_INPUT\x10\x01\x12\x1a\n\x16GUARDRAIL_STAGE_OUTPUT\x10\x02\x12\x1a\n\x16GUARDRAIL_STAGE_ANSWER\x10\x03*\x87\x01\n\x0fGuardrailAction\x12 \n\x1cGUARDRAIL_ACTION_UNSPECIFIED\x10\x00\x12\x1a\n\x16GUARDRAIL_ACTION_BLOCK\x10\x01\x12\x1b\n\x17GUARDRAIL_ACTION_REDACT\x10\x02\x12\x19\n\x15GUARDRAIL_ACTION_FLAG\x10\x03*\xcb\x01\n\x10PersonalDataKind\x12\"\n\x1ePERSONAL_DATA_KIND_UNSPECIFIED\x10\x00\x12\x1c\n\x18PERSONAL_DATA_KIND_EMAIL\x10\x01\x12\x1c\n\x18PERSONAL_DATA_KIND_PHONE\x10\x02\x12\x1b\n\x17PERSONAL_DATA_KIND_CARD\x10\x03\x12\x1b\n\x17PERSONAL_DATA_KIND_IBAN\x10\x04\x12\x1d\n\x19PERSONAL_DATA_KIND_US_SSN\x10\x05*z\n\x12GuardrailErrorRule\x12$\n GUARDRAIL_ERROR_RULE_UNSPECIFIED\x10\x00\x12\x1e\n\x1aGUARDRAIL_ERROR_RULE_BLOCK\x10\x01\x12\x1e\n\x1aGUARDRAIL_ERROR_RULE_ALLOW\x10\x02*\xcf\x01\n\x10GuardrailVerdict\x12!\n\x1dGUARDRAIL_VERDICT_UNSPECIFIED\x10\x00\x12\x1c\n\x18GUARDRAIL_VERDICT_PASSED\x10\x01\x12\x1d\n\x19GUARDRAIL_VERDICT_FLAGGED\x10\x02\x12\x1e\n\x1aGUARDRAIL_VERDICT_REDACTED\x10\x03\x12\x1d\n\x19GUARDRAIL_VERDICT_BLOCKED\x10\x04\x12\x1c\n\x18GUARDRAIL_VERDICT_FAILED\x10\x05\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -37,7 +37,7 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_JSONSCHEMACHECK'].fields_by_name['schema_json']._loaded_options = None
   _globals['_JSONSCHEMACHECK'].fields_by_name['schema_json']._serialized_options = b'\372\273\030\006\010\001(\200\200\004'
   _globals['_SIZECHECK'].fields_by_name['max_characters']._loaded_options = None
-  _globals['_SIZECHECK'].fields_by_name['max_characters']._serialized_options = b'\372\273\030\t\021\000\000\000\000\000\000\360?'
+  _globals['_SIZECHECK'].fields_by_name['max_characters']._serialized_options = b'\372\273\030\013\010\001\021\000\000\000\000\000\000\360?'
   _globals['_DENYLIST'].fields_by_name['words']._loaded_options = None
   _globals['_DENYLIST'].fields_by_name['words']._serialized_options = b'\372\273\030\t@\350\007J\004\010\001 d'
   _globals['_DENYLIST'].fields_by_name['patterns']._loaded_options = None
@@ -48,16 +48,16 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_HTTPGUARD'].fields_by_name['timeout']._serialized_options = b'\372\273\030\t\021\000\000\000\000\000\000\000\000'
   _globals['_HTTPGUARD'].fields_by_name['sku']._loaded_options = None
   _globals['_HTTPGUARD'].fields_by_name['sku']._serialized_options = b'\372\273\030\003 \310\001'
-  _globals['_GUARDRAILSTAGE']._serialized_start=826
-  _globals['_GUARDRAILSTAGE']._serialized_end=958
-  _globals['_GUARDRAILACTION']._serialized_start=961
-  _globals['_GUARDRAILACTION']._serialized_end=1096
-  _globals['_PERSONALDATAKIND']._serialized_start=1099
-  _globals['_PERSONALDATAKIND']._serialized_end=1302
-  _globals['_GUARDRAILERRORRULE']._serialized_start=1304
-  _globals['_GUARDRAILERRORRULE']._serialized_end=1426
-  _globals['_GUARDRAILVERDICT']._serialized_start=1429
-  _globals['_GUARDRAILVERDICT']._serialized_end=1636
+  _globals['_GUARDRAILSTAGE']._serialized_start=828
+  _globals['_GUARDRAILSTAGE']._serialized_end=960
+  _globals['_GUARDRAILACTION']._serialized_start=963
+  _globals['_GUARDRAILACTION']._serialized_end=1098
+  _globals['_PERSONALDATAKIND']._serialized_start=1101
+  _globals['_PERSONALDATAKIND']._serialized_end=1304
+  _globals['_GUARDRAILERRORRULE']._serialized_start=1306
+  _globals['_GUARDRAILERRORRULE']._serialized_end=1428
+  _globals['_GUARDRAILVERDICT']._serialized_start=1431
+  _globals['_GUARDRAILVERDICT']._serialized_end=1638
   _globals['_SECRETPATTERNS']._serialized_start=152
   _globals['_SECRETPATTERNS']._serialized_end=168
   _globals['_PERSONALDATA']._serialized_start=170
@@ -65,11 +65,11 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_JSONSCHEMACHECK']._serialized_start=239
   _globals['_JSONSCHEMACHECK']._serialized_end=289
   _globals['_SIZECHECK']._serialized_start=291
-  _globals['_SIZECHECK']._serialized_end=341
-  _globals['_DENYLIST']._serialized_start=343
-  _globals['_DENYLIST']._serialized_end=416
-  _globals['_HTTPGUARD']._serialized_start=419
-  _globals['_HTTPGUARD']._serialized_end=640
-  _globals['_GUARDRAILDECISION']._serialized_start=643
-  _globals['_GUARDRAILDECISION']._serialized_end=823
+  _globals['_SIZECHECK']._serialized_end=343
+  _globals['_DENYLIST']._serialized_start=345
+  _globals['_DENYLIST']._serialized_end=418
+  _globals['_HTTPGUARD']._serialized_start=421
+  _globals['_HTTPGUARD']._serialized_end=642
+  _globals['_GUARDRAILDECISION']._serialized_start=645
+  _globals['_GUARDRAILDECISION']._serialized_end=825
 # @@protoc_insertion_point(module_scope)
