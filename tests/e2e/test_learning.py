@@ -67,11 +67,15 @@ def test_moving_versions_needs_a_platform_administrators_key(learner: Learner) -
     made = podium.json("keys", "create", "mallory", "--role", "tenant-admin")
     stranger = CommandLine(podium.state_dir, {"PODIUM_API_KEY": made["key"]})
     url = learner.connection["gateway_url"]
-    for scope, *arguments in (
-        ("training:read", "versions"),
-        ("platform:admin", "promote", VERSION),
-        ("platform:admin", "rollback", VERSION),
-    ):
-        ended = stranger("train", *arguments, "--url", url)
+    for command, *version in (("versions",), ("promote", VERSION), ("rollback", VERSION)):
+        ended = stranger("train", command, *version, "--url", url)
         assert ended.returncode == 1
-        assert scope in ended.stderr
+        assert "training:read" in ended.stderr
+    admin = CommandLine(podium.state_dir, {"PODIUM_API_KEY": learner.connection["admin_key"]})
+    made = admin.json("keys", "create", "mallory", "--role", "ml-engineer")
+    reader = CommandLine(podium.state_dir, {"PODIUM_API_KEY": made["key"]})
+    assert reader("train", "versions", "--url", url).returncode == 0
+    for command in ("promote", "rollback"):
+        ended = reader("train", command, VERSION, "--url", url)
+        assert ended.returncode == 1
+        assert "platform:admin" in ended.stderr
