@@ -81,7 +81,7 @@ export function useWaiting() {
   return useQuery({
     queryKey: ["approvals"],
     queryFn: () => get<Schemas["ListApprovalsResponse"]>("/v1/approvals", { page_size: 100 }),
-    // A call that nobody decides on expires without an event.
+    // A call without a decision expires without an event.
     refetchInterval: usePolling() || 60_000,
   });
 }

@@ -5,7 +5,7 @@ import { followTenant, type TenantEvent } from "../api/events";
 
 // Changes within this time are one refresh of a list.
 const GATHER_MS = 1_000;
-// A list that somebody has scrolled further down is refreshed when it is opened again.
+// A list that was scrolled further down is refreshed when it is opened again.
 const PAGES_MAX = 5;
 const POLL_MS = 10_000;
 // A live stream has a heartbeat every 15 s; others are of a connection that is gone.
@@ -35,7 +35,7 @@ export function Live({ children }: { children: ReactNode }) {
   const [attempt, setAttempt] = useState(0);
   const position = useRef("");
   useEffect(() => {
-    // A browser has six connections to a host: tabs that nobody sees leave theirs to others.
+    // A browser has six connections to a host: hidden tabs leave theirs to others.
     if (!following) return;
     let seenAt = Date.now();
     const end = new AbortController();

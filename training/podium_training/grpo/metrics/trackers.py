@@ -10,6 +10,7 @@ import threading
 import time
 import uuid
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -22,6 +23,8 @@ WAITING_MAX = 1_000
 RETRY_S = 5.0
 # What the end of a run waits for what was not sent yet.
 END_S = 30.0
+# Metrics that MLflow accepts at once; a step with more would be repeated forever.
+BATCH_MAX = 1_000
 RUN_TAG = "podium.run"
 
 Metrics = Mapping[str, float]
@@ -54,7 +57,9 @@ class Sending:
 
     def end(self) -> None:
         self._ends.set()
-        self._steps.put(None)
+        # A tracker that hangs may have left no room.
+        with suppress(queue.Full):
+            self._steps.put(None, timeout=END_S)
         self._thread.join(END_S)
         if self._thread.is_alive():
             log.warning("%s does not answer: its last steps are in the files alone", self._name)
@@ -132,7 +137,8 @@ class MlflowTracker:
         self._run_id = self._run_id or self._found() or self._made()
         now = round(time.time() * 1000)
         values = [Metric(name, value, now, step) for name, value in metrics.items()]
-        self._client.log_batch(self._run_id, metrics=values)
+        for start in range(0, len(values), BATCH_MAX):
+            self._client.log_batch(self._run_id, metrics=values[start : start + BATCH_MAX])
 
     def end(self) -> None:
         if self._run_id:
