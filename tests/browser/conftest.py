@@ -18,6 +18,8 @@ from local_platforms import local_platform
 from openai_server import OpenAiServer
 from podium_kit.rpc.identity import Role
 from podium_operations.local.keys import TENANT, issue_first_key
+from podium_operations.local.platform import LocalPlatform
+from podium_operations.local.state import Connection
 from temporary_files import server_folder
 
 if TYPE_CHECKING:
@@ -58,6 +60,7 @@ class ConsoleUnderTest:
     waiting: str
     # Trained versions.
     store: Path
+    platform: LocalPlatform
 
     def http(self, role: str = "tenant-admin") -> httpx.AsyncClient:
         headers = {"authorization": f"Bearer {self.keys[role]}"}
@@ -91,23 +94,24 @@ async def console_platform() -> AsyncIterator[ConsoleUnderTest]:
                 ),
                 "platform-admin": connection.admin_key,
             }
-            yield await _prepared(connection.gateway_url, connection.api_key, keys, store)
+            yield await _prepared(running, connection, keys, store)
 
 
 async def _prepared(
-    url: str, admin_key: str, granted: Mapping[str, str], store: Path
+    platform: LocalPlatform, connection: Connection, granted: Mapping[str, str], store: Path
 ) -> ConsoleUnderTest:
-    headers = {"authorization": f"Bearer {admin_key}"}
+    url = connection.gateway_url
+    headers = {"authorization": f"Bearer {connection.api_key}"}
     async with httpx.AsyncClient(base_url=url, headers=headers, timeout=120) as admin:
         keys = {role: granted.get(role) or await _key(admin, role) for role in ROLES}
         policy = await admin.post("/v1/policies", json={"spec": APPROVED})
         assert policy.is_success, policy.text
-        console = ConsoleUnderTest(url, keys, "", "", store)
+        console = ConsoleUnderTest(url, keys, "", "", store, platform)
         for number in range(4):
             ended = await console.start(f"What is 6 x 7? Try {number}. {HOSTILE}")
         await finished(admin, ended)
     waiting = await console.start("Pay 6 x 7 dollars", policy="careful")
-    return ConsoleUnderTest(url, keys, ended, waiting, store)
+    return ConsoleUnderTest(url, keys, ended, waiting, store, platform)
 
 
 async def _key(admin: httpx.AsyncClient, role: str) -> str:
@@ -142,6 +146,11 @@ class Person:
 
     async def sees_heading(self, text: str) -> None:
         await self.page.get_by_role("heading", name=text).first.wait_for()
+
+    async def finds_in(self, label: str, value: str) -> None:
+        from playwright.async_api import expect  # noqa: PLC0415
+
+        await expect(self.page.get_by_label(label)).to_have_value(value, timeout=60_000)
 
     async def sign_in(self, role: str) -> None:
         await self.open("")

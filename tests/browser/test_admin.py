@@ -103,6 +103,32 @@ async def test_an_admin_reads_limits_and_which_role_allows_what(person: Person) 
     await auditor.get_by_text("auditor-ada").wait_for()
 
 
+async def test_an_operator_changes_the_limits_of_a_tenant_and_takes_them_back(
+    person: Person,
+) -> None:
+    await person.sign_in("platform-admin")
+    await person.open("/limits")
+    await person.page.get_by_label("Tenant").fill("guests")
+    await person.page.get_by_role("button", name="Show").click()
+    await person.sees_heading("Limits of guests")
+    running = person.page.get_by_label("Running episodes")
+    default = await running.input_value()
+    assert default != "7"
+    await running.fill("many")
+    await person.page.get_by_role("button", name="Save limits").click()
+    await person.page.get_by_role("alert").filter(has_text="running_episodes").wait_for()
+    await running.fill("7")
+    await person.page.get_by_role("button", name="Save limits").click()
+    await person.page.get_by_role("alert").wait_for(state="detached")
+    await person.page.reload()
+    await person.page.get_by_label("Tenant").fill("guests")
+    await person.page.get_by_role("button", name="Show").click()
+    await person.sees_heading("Limits of guests")
+    await person.finds_in("Running episodes", "7")
+    await person.page.get_by_role("button", name="Back to the defaults").click()
+    await person.finds_in("Running episodes", default)
+
+
 async def test_an_auditor_reads_which_scope_secrets_and_webhooks_need(person: Person) -> None:
     await person.sign_in("auditor")
     for path in ("/secrets", "/webhooks"):

@@ -46,6 +46,43 @@ async def test_a_developer_reads_what_the_prompt_stated_of_each_way(
     await offered.get_by_text("calculator").wait_for()
 
 
+async def test_a_developer_reads_what_guardrails_found_in_a_call_and_in_the_answer(
+    person: Person, console: ConsoleUnderTest
+) -> None:
+    spec = {
+        "name": "guarded-console",
+        "unknown_price": "UNKNOWN_PRICE_RULE_ADMIT",
+        "guardrails": [
+            {
+                "name": "long",
+                "action": "GUARDRAIL_ACTION_FLAG",
+                "size": {"max_characters": 1},
+                "stages": ["GUARDRAIL_STAGE_OUTPUT", "GUARDRAIL_STAGE_ANSWER"],
+            },
+            {
+                "name": "no-six",
+                "action": "GUARDRAIL_ACTION_BLOCK",
+                "deny": {"words": ["6"]},
+                "stages": ["GUARDRAIL_STAGE_INPUT"],
+            },
+        ],
+    }
+    async with console.http() as client:
+        reply = await client.post("/v1/policies", json={"spec": spec})
+        assert reply.is_success, reply.text
+        episode = await console.start("What is 6 x 7? Guarded.", policy="guarded-console")
+        await finished(client, episode)
+    await person.sign_in("developer")
+    await person.open(f"/episodes/{episode}")
+    await person.page.get_by_role("button", name=re.compile("calculator")).first.click()
+    found = person.page.get_by_role("region", name="Guardrails")
+    await found.get_by_text("no-six").wait_for()
+    assert "blocked" in (await found.inner_text()).lower()
+    await person.page.get_by_role("button", name=re.compile("Model decides")).last.click()
+    await found.get_by_text("long").wait_for()
+    assert "flagged" in (await found.inner_text()).lower()
+
+
 async def test_a_developer_runs_an_episode_again_under_another_policy_beside_the_first(
     person: Person, console: ConsoleUnderTest
 ) -> None:

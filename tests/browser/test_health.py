@@ -2,9 +2,10 @@
 
 from typing import Literal
 
+import psutil
 import pytest
 
-from browser.conftest import Person
+from browser.conftest import ConsoleUnderTest, Person
 from browser.test_console import faults_of
 from browser.versions import WORSE
 
@@ -21,6 +22,24 @@ async def test_an_operator_sees_that_every_service_answers(person: Person) -> No
         await table.get_by_role("row").filter(has_text=name).get_by_text("serving").wait_for()
     await person.sees("every record of the trajectory stream was published")
     await person.sees("No day is signed yet")
+
+
+async def test_an_operator_reads_what_a_stalled_service_means_and_that_it_is_back(
+    person: Person, console: ConsoleUnderTest
+) -> None:
+    await person.sign_in("platform-admin")
+    stalled = psutil.Process(console.platform.processes["orchestrator_inference"].pid)
+    stalled.suspend()
+    try:
+        await person.open("/health")
+        await person.sees("1 thing is wrong")
+        row = person.page.get_by_role("region", name="Services").get_by_role("row")
+        unwell = row.filter(has_text="orchestrator-inference")
+        for text in ("no answer", "Turns of models wait", "its log is the first to read"):
+            await unwell.get_by_text(text).wait_for()
+    finally:
+        stalled.resume()
+    await person.sees("Everything answers")
 
 
 async def test_an_operator_reads_why_a_version_is_not_served(person: Person) -> None:

@@ -8,6 +8,7 @@ import { stepsOf, useEpisode, useEvents, type Step } from "../api/followed";
 import { get, write, type Schemas } from "../api/http";
 import { useMay } from "../app/session";
 import { between, duration, exactMoney, money, name, pretty } from "../format";
+import { Guardrails } from "../ui/Guardrails";
 import { Code, CopyButton, Cost, Facts, Meter, Time } from "../ui/parts";
 import { Empty, Failure, Loading, Page } from "../ui/Page";
 import { Table } from "../ui/Table";
@@ -249,6 +250,7 @@ function StepDetail({ step }: { step: Step }) {
       {returned?.observation?.failure && (
         <p className="error">{name(returned.observation.failure.kind, "FAILURE_KIND_")}: {returned.observation.failure.message}</p>
       )}
+      <Guardrails decisions={(decided ?? step.event.tool_returned)?.guardrails} />
       {returned?.observation?.content && (<><h3>{w.gave}</h3><Code text={pretty(returned.observation.content)} label={w.gave} /></>)}
       {returned?.child && (
         <Link to="/episodes/$id" params={{ id: returned.child.episode_id! }}>{returned.child.episode_id}</Link>

@@ -45,7 +45,10 @@ export default function LimitsPage() {
       <Loading query={limits}>
         {(shown) =>
           operator ? (
-            <ChangeLimits key={`${path} ${JSON.stringify(shown)}`} limits={shown} path={path} />
+            <>
+              <h2>{w.of(chosen)}</h2>
+              <ChangeLimits key={`${path} ${JSON.stringify(shown)}`} limits={shown} path={path} />
+            </>
           ) : (
             <Table
               label={w.title}

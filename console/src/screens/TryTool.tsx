@@ -6,6 +6,7 @@ import { get, write, type Schemas } from "../api/http";
 import { uuid7 } from "../api/ids";
 import { useMay } from "../app/session";
 import { duration, milliseconds, name, pretty } from "../format";
+import { Guardrails } from "../ui/Guardrails";
 import { Code, Cost, Facts, Popup } from "../ui/parts";
 import { words } from "../words/en";
 import { argumentsOf, SchemaFields, type Schema, type Written } from "./SchemaFields";
@@ -92,6 +93,7 @@ function Answer({ call }: { call: Schemas["DirectCall"] }) {
       <h3>{words.episode.gave}</h3>
       {call.failure && <p className="error">{name(call.failure.kind, "FAILURE_KIND_")}: {call.failure.message}</p>}
       {call.content && <Code text={pretty(call.content)} label={words.episode.gave} />}
+      <Guardrails decisions={call.guardrails} />
       <Facts
         facts={[
           [words.episode.cost, <Cost key="cost" value={call.cost} unknownCalls={call.cost ? 0 : 1} />],

@@ -56,6 +56,7 @@ export const words = {
     noLine: "The prompt of this turn stated no weights.", lineWithheld: "What the prompt stated needs the scope trajectories:read.",
     waits: "Waits for approval", score: "Score", feedback: "Feedback", helpful: "Helpful", notHelpful: "Not helpful",
   },
+  guardrails: { title: "Guardrails" },
   compare: {
     title: "Compare", run: (n: number) => (n === 1 ? "First" : `Run ${n}`), noCalls: "No tool was called.",
     add: "Id of another episode", addIt: "Add",
@@ -305,7 +306,7 @@ export const words = {
   },
   limits: {
     title: "Limits", hint: "What your tenant may use at once. The platform's admin changes it.", operatorHint: "What a tenant may use at once. An empty field is the platform's default.",
-    tenant: "Tenant", show: "Show", limit: "Limit", value: "Value", byDefault: "the platform's default", save: "Save limits", reset: "Back to the defaults",
+    tenant: "Tenant", show: "Show", of: (tenant: string) => `Limits of ${tenant}`, limit: "Limit", value: "Value", byDefault: "the platform's default", save: "Save limits", reset: "Back to the defaults",
     fields: {
       requests_per_s: "Requests per second", burst: "Requests at once (burst)", concurrency: "Open requests, streams included",
       running_episodes: "Running episodes", files: "Stored files", file_bytes: "Bytes of stored files",
