@@ -22,6 +22,16 @@ Since = Annotated[
     str,
     typer.Option(help="From then on: 90m, 24h or 7d ago, or a time like 2026-10-31T09:30."),
 ]
+Judges = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--judge",
+        help="Tool of kind llm, or TOOL/ALIAS, for answers in words; of several, most decide.",
+    ),
+]
+OwnFamily = Annotated[
+    bool, typer.Option("--allow-own-family", help="Also judges of the judged models' own family.")
+]
 PromptMode = Annotated[str, typer.Option(help="stateless, chat or template.")]
 
 LONGEST_S = 36_500 * 86_400.0

@@ -8,7 +8,13 @@ from typing import Any
 from podium.episodes.v1 import episode_service_pb2, trajectory_pb2
 from podium.episodes.v1 import evaluation_service_pb2 as pb
 from podium_cli.evaluations.runs import paid, state_of
-from podium_evaluation.results.agreement import agreements
+from podium_evaluation.results.agreement import (
+    agreements,
+    all_agree,
+    disagreements,
+    judge_figures,
+    verdicts_by_judge,
+)
 from podium_evaluation.results.baselines import ItemOutcome, baselines, outcomes
 from podium_evaluation.results.choices import arm_choices
 from podium_evaluation.results.comparison import key_of
@@ -84,7 +90,7 @@ def report_of(results: Results, failures: Sequence[Failure], console_url: str) -
         "arms": _arms(results, by_arm),
         "pairs": list(map(asdict, pair_figures(by_arm))),
         "choices": list(map(asdict, arm_choices(by_arm, _experts(results)))),
-        "agreements": list(map(asdict, agreements(results.trials, results.verdicts))),
+        **_judges(results),
         "baselines": list(map(asdict, baselines(items))),
         "curves": list(map(asdict, _curves(by_arm, items))),
         "families": _families(by_arm),
@@ -95,6 +101,24 @@ def report_of(results: Results, failures: Sequence[Failure], console_url: str) -
         "read": len(failures),
         "worst": [_shown(failure) for failure in worst(failures)[:SHOWN_MAX]],
         "comparability": key_of(results.evaluation),
+    }
+
+
+def _judges(results: Results) -> dict[str, Any]:
+    """What the judges of the run found, and how far they agree."""
+    judges = verdicts_by_judge(results.trials, results.verdicts)
+    figures = judge_figures(judges, results.trials, results.verdicts)
+    differing = disagreements(judges, results.trials)
+    together = all_agree(judges)
+    return {
+        "judges": [
+            {**asdict(each), "cost": None if each.cost is None else f"{each.cost:f}"}
+            for each in figures
+        ],
+        "agreements": list(map(asdict, agreements(judges))),
+        "all_agree": together and asdict(together),
+        "disagreeing": len(differing),
+        "disagreements": list(map(asdict, differing[:SHOWN_MAX])),
     }
 
 

@@ -11,8 +11,9 @@ from podium.registry.v1 import tool_registry_service_pb2
 from podium_cli.command import Session, command
 from podium_cli.evaluations.runs import RunId, app
 from podium_cli.formats import counted
+from podium_cli.inputs import OwnFamily
 from podium_cli.listing import listing
-from podium_evaluation.results.agreement import JudgeAgreement, agreements
+from podium_evaluation.results.agreement import JudgeAgreement, agreements, verdicts_by_judge
 from podium_evaluation.results.trials import read_results
 from podium_evaluation.runs.judges import Judge
 from podium_evaluation.runs.judging import judge_trials, plan_judging
@@ -27,10 +28,7 @@ async def judge_run(
         str, typer.Option("--with", help="Tool of kind llm, or TOOL/ALIAS of one of its models.")
     ],
     at_once: Annotated[int, typer.Option(min=1, max=256, help="Questions in flight.")] = 4,
-    own_family: Annotated[
-        bool,
-        typer.Option("--allow-own-family", help="Also a judge of the judged models' own family."),
-    ] = False,
+    own_family: OwnFamily = False,
 ) -> None:
     """Judge a run's stored trials by another judge and show how far the judges agree.
 
@@ -57,7 +55,7 @@ async def judge_run(
 
         await judge_trials(gateway, run, asked, plan.trials, at_once=at_once, progress=progress)
         results = await read_results(gateway, run)
-    found = agreements(results.trials, results.verdicts)
+    found = agreements(verdicts_by_judge(results.trials, results.verdicts))
     given = [each for each in results.verdicts if each.judge == str(asked)]
     unjudged = sum(not each.HasField("score") for each in given)
     columns = ("judge", "and", "trials#", "equal#", "kappa#")

@@ -10,10 +10,11 @@ from rich.text import Text
 from podium.common.v1 import money_pb2
 from podium.episodes.v1 import evaluation_service_pb2 as pb
 from podium.ledger.v1 import budget_service_pb2
+from podium.registry.v1 import tool_registry_service_pb2
 from podium_cli.command import Session, command
 from podium_cli.evaluations.runs import RunId, app, progress_table, state_of
-from podium_cli.inputs import parse_money
-from podium_evaluation.runs.judges import Judge
+from podium_cli.inputs import Judges, OwnFamily, parse_money
+from podium_evaluation.runs.judges import Judge, check_family
 from podium_evaluation.runs.names import budget_name, path_of
 from podium_evaluation.runs.preparing import agent_budget
 from podium_kit.client.gateway import Gateway, segment
@@ -72,9 +73,8 @@ async def start_shadow(
     model: Model = "",
     policy: Policy = "",
     traffic: Traffic = "",
-    judge: Annotated[
-        str, typer.Option(help="Tool of kind llm that compares both answers, without a check.")
-    ] = "",
+    judge: Judges = None,
+    own_family: OwnFamily = False,
 ) -> None:
     """Begin shadows: users get nothing of them, and no tool with effects is called.
 
@@ -82,10 +82,20 @@ async def start_shadow(
     """
     evaluation_id = str(uuid_utils.uuid7())
     live = pb.LiveTraffic(
-        use=pb.LIVE_USE_SHADOW, policy=traffic, share=share, judge=str(Judge.parse(judge))
+        use=pb.LIVE_USE_SHADOW,
+        policy=traffic,
+        share=share,
+        judges=judge or (),
+        allow_own_family=own_family,
     )
     limit = parse_money(budget)
     async with session.gateway() as gateway:
+        listed = await gateway.all("/v1/tools", tool_registry_service_pb2.ListToolsResponse)
+        tools = {tool.spec.name: tool.spec for tool in listed.tools}
+        for asked in map(Judge.parse, live.judges):
+            own = asked.models(tools)
+            if not own_family:
+                check_family(asked, own, {model} - {""})
         money = money_pb2.Money(amount=limit.amount_string(), currency_code=limit.currency_code)
         await gateway.post(
             "/v1/budgets",

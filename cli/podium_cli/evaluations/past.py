@@ -10,7 +10,15 @@ from podium_cli.command import Session, command
 from podium_cli.evaluations.running import AtOnce, Report, run_checked
 from podium_cli.evaluations.runs import app
 from podium_cli.formats import counted
-from podium_cli.inputs import Since, parse_end, parse_labels, parse_money, parse_start
+from podium_cli.inputs import (
+    Judges,
+    OwnFamily,
+    Since,
+    parse_end,
+    parse_labels,
+    parse_money,
+    parse_start,
+)
 from podium_cli.output import require_place, writing
 from podium_evaluation.suites.past_episodes import EpisodeFilter, past_tasks
 from podium_evaluation.suites.run_file import Arm, RunFile, Source, SuiteOptions
@@ -18,7 +26,6 @@ from podium_kit.client.errors import UsageError
 from podium_training.tasks.files import read_tasks
 
 TASKS_MAX = 5000
-Judge = Annotated[str, typer.Option(help="Tool of kind llm for answers of many words.")]
 
 
 @command(app, "suite-from-episodes")
@@ -34,7 +41,7 @@ async def suite_from_episodes(
         bool, typer.Option("--solved", help="Those alone that a check or feedback calls solved.")
     ] = False,
     count: Annotated[int, typer.Option(min=1, max=TASKS_MAX, help="Most tasks.")] = 500,
-    judge: Judge = "",
+    judge: Judges = None,
 ) -> None:
     """Write a suite of what users asked, each question once, with its check or its liked answer.
 
@@ -48,7 +55,7 @@ async def suite_from_episodes(
         parse_labels(label or []),
         solved=solved,
         count=count,
-        judge=judge,
+        judges=judge or (),
     )
     require_place(output)
     async with session.gateway() as gateway:
@@ -81,6 +88,7 @@ async def replay(
     trial_budget: Annotated[str, typer.Option(help="A trial that would cost more is wrong.")] = "",
     repeats: Annotated[int, typer.Option(min=1, max=64, help="Trials of each task and arm.")] = 1,
     at_once: AtOnce = 4,
+    own_family: OwnFamily = False,
     report: Report = None,
 ) -> None:
     """Play past tasks again under other policies or models, without effects.
@@ -107,6 +115,7 @@ async def replay(
         budget_usd=parse_money(budget).amount,
         trial_usd=parse_money(trial_budget).amount if trial_budget else None,
         at_once=at_once,
+        allow_own_family=own_family,
     )
     await run_checked(session, wanted, report, detach=False)
 

@@ -140,7 +140,7 @@ def load_tasks(
     family: list[str] | None,
     *,
     file: Path | None = None,
-    judge: str = "",
+    judges: Sequence[str] = (),
 ) -> list[Task]:
     # Each source is imported by those alone who ask for it.
     from podium_training.tasks.loaders import bfcl, paper, reasoning_gym  # noqa: PLC0415
@@ -157,6 +157,6 @@ def load_tasks(
             case Source.BFCL:
                 return bfcl.load(count, wanted, families)
             case Source.PAPER:
-                return paper.load(file or Path(), count, wanted, families, judge)
+                return paper.load(file or Path(), count, wanted, families, judges)
     except UnreadableSource as error:
         raise UsageError(error.cause, error.fix) from error

@@ -13,7 +13,7 @@ import typer
 from podium.registry.v1 import policy_pb2
 from podium_cli.command import Session, command
 from podium_cli.formats import format_time
-from podium_cli.inputs import parse_seconds, parse_start
+from podium_cli.inputs import Judges, parse_seconds, parse_start
 from podium_cli.listing import Listing, listing
 from podium_cli.train.choosing import (
     MaxTokens,
@@ -49,7 +49,7 @@ async def production(
     ] = False,
     since: Annotated[str, typer.Option(help="Of episodes from then on.")] = "30d",
     count: Annotated[int, typer.Option(min=1, max=5000, help="Most past tasks.")] = 1000,
-    judge: Annotated[str, typer.Option(help="Tool of kind llm for answers of many words.")] = "",
+    judge: Judges = None,
     groups: Annotated[int, typer.Option(min=1, help="Tasks of a round of replays.")] = 24,
     size: Annotated[int, typer.Option(min=2, max=64, help="Episodes per task: the group.")] = 8,
     at_once: Annotated[int, typer.Option(min=1, help="Episodes in flight.")] = 4,
@@ -94,7 +94,7 @@ async def production(
                 if not journal.steps:
                     replay_budget(await policy_named(gateway, policy))
                 from_then = datetime.fromisoformat(parse_start(since))
-                wanted = EpisodeFilter(policy, from_then, count=count, judge=judge)
+                wanted = EpisodeFilter(policy, from_then, count=count, judges=judge or ())
                 cycle = Cycle(
                     gateway=gateway,
                     output=session.output,

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from podium_cli.command import Session, command
 from podium_cli.formats import format_money
-from podium_cli.inputs import parse_seconds, parse_start
+from podium_cli.inputs import Judges, parse_seconds, parse_start
 from podium_cli.output import writing
 from podium_cli.train.choosing import (
     MaxTokens,
@@ -45,7 +45,7 @@ async def replay(
     *,
     since: Annotated[str, typer.Option(help="Of episodes from then on.")] = "30d",
     count: Annotated[int, typer.Option(min=1, max=5000, help="Most tasks.")] = 200,
-    judge: Annotated[str, typer.Option(help="Tool of kind llm for answers of many words.")] = "",
+    judge: Judges = None,
     held_out: Annotated[
         Path | None, typer.Option(help="JSONL file for the fifth that is not played.")
     ] = None,
@@ -66,7 +66,7 @@ async def replay(
     """
     limits = RolloutLimits(model, turn_limit, parse_seconds(time_limit), temperature, max_tokens)
     from_then = datetime.fromisoformat(parse_start(since))
-    wanted = EpisodeFilter(policy, from_then, count=count, judge=judge)
+    wanted = EpisodeFilter(policy, from_then, count=count, judges=judge or ())
     async with session.gateway() as gateway:
         limit = replay_budget(await policy_named(gateway, policy))
         past = await playable_tasks(gateway, session.output, wanted)

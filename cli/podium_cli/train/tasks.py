@@ -12,6 +12,7 @@ from rich.text import Text
 
 from podium_cli.command import Session, command
 from podium_cli.formats import counted
+from podium_cli.inputs import Judges
 from podium_cli.listing import listing
 from podium_cli.output import writing
 from podium_cli.train.choosing import (
@@ -42,9 +43,7 @@ async def tasks(
     seed: Seed = 0,
     family: Family = None,
     file: Annotated[Path | None, typer.Option(help="JSON lines, for --from paper.")] = None,
-    judge: Annotated[
-        str, typer.Option(help="Tool of kind llm that compares answers, for --from paper.")
-    ] = "",
+    judge: Judges = None,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="JSONL file to write.")
     ] = None,
@@ -55,7 +54,7 @@ async def tasks(
     are packages to install first; bfcl is for evaluation only. [bold]paper[/] reads
     ToolOrchestra's data format.
     """
-    made = load_tasks(source, count, split, seed, family, file=file, judge=judge)
+    made = load_tasks(source, count, split, seed, family, file=file, judges=judge or ())
     if output is not None:
         with writing(output):
             output.write_text("".join(f"{task.to_json()}\n" for task in made), encoding="utf-8")

@@ -6,7 +6,9 @@ import { Skeleton } from "../ui/Page";
 import { Code, Facts } from "../ui/parts";
 import { Table, type Column } from "../ui/Table";
 import { words } from "../words/en";
-import type { ArmChoices, ArmFigures, Baseline, Bounds, EvaluationDocument, Ratio, WorstTrial } from "./documents";
+import type { ArmChoices, ArmFigures, Baseline, EvaluationDocument, WorstTrial } from "./documents";
+import { bounds, ratio, Section, short } from "./figures";
+import { Judges } from "./Judges";
 
 const w = words.report;
 const Curves = lazy(() => import("../ui/Curves"));
@@ -121,22 +123,7 @@ export function EvaluationFigures({ report, episode }: EvaluationFiguresProps) {
           ]}
         />
       </Section>
-      {report.agreements.length > 0 && (
-        <Section title={w.judges} hint={w.judgesHint}>
-          <Table
-            label={w.judges}
-            rows={report.agreements}
-            rowKey={(row) => `${row.first}/${row.second}`}
-            columns={[
-              { title: w.judge, cell: (row) => row.first },
-              { title: w.and, cell: (row) => row.second },
-              { title: w.trials, numeric: true, cell: (row) => row.trials },
-              { title: w.equal, numeric: true, cell: (row) => row.equal },
-              { title: w.kappa, numeric: true, cell: (row) => bounds(row.kappa, short) },
-            ]}
-          />
-        </Section>
-      )}
+      <Judges report={report} episode={episode} />
       <Section title={w.failures} hint={w.failuresHint(report.read)}>
         <Table
           label={w.failures}
@@ -160,16 +147,6 @@ export function EvaluationFigures({ report, episode }: EvaluationFiguresProps) {
         ))}
       </Section>
     </>
-  );
-}
-
-function Section({ title, hint, children }: { title: string; hint?: string; children: ReactNode }) {
-  return (
-    <section className="report-section">
-      <h2>{title}</h2>
-      {hint && <p className="muted">{hint}</p>}
-      {children}
-    </section>
   );
 }
 
@@ -242,26 +219,7 @@ function choosing<Row extends Omit<Baseline, "name" | "score" | "cost">>(): Colu
 }
 
 const share = (value: number) => value.toFixed(3);
-const short = (value: number) => String(Number(value.toPrecision(3)));
 const usd = (value: number) => `$${value === 0 ? 0 : Number(value.toPrecision(3))}`;
 const times = (value: number) => `${value.toFixed(2)}×`;
 const points = (value: number) => `${value >= 0 ? "+" : ""}${(100 * value).toFixed(1)}`;
 const optional = (value: number | null) => (value === null ? "–" : value.toFixed(2));
-
-const bounds = (value: Bounds | null, format: (value: number) => string) =>
-  value ? <Bounded value={format(value.mean)} lower={format(value.lower)} upper={format(value.upper)} /> : words.unknownAmount;
-
-function ratio(value: Ratio | null, format: (value: number) => string): ReactNode {
-  const end = (bound: number | null) => (bound === null ? "?" : format(bound));
-  return value ? <Bounded value={format(value.value)} lower={end(value.lower)} upper={end(value.upper)} /> : words.unknownAmount;
-}
-
-function Bounded({ value, lower, upper }: { value: string; lower: string; upper: string }) {
-  return (
-    <>
-      {value}
-      <br />
-      <span className="muted small nowrap">[{lower}, {upper}]</span>
-    </>
-  );
-}

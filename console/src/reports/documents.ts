@@ -85,7 +85,13 @@ export interface EvaluationDocument {
   arms: ArmFigures[];
   pairs: PairFigures[];
   choices: ArmChoices[];
+  judges: { judge: string; right: number; wrong: number; unjudged: number; cost: string | null }[];
   agreements: { first: string; second: string; trials: number; equal: number; kappa: Bounds | null }[];
+  /** Of three judges or more. */
+  all_agree: { judges: number; trials: number; kappa: number | null } | null;
+  /** Trials that one judge calls right and another wrong, of which `disagreements` are some. */
+  disagreeing: number;
+  disagreements: { item_id: string; arm: string; episode_id: string; score: number | null; verdicts: Record<string, boolean | null> }[];
   baselines: Baseline[];
   curves: { name: string; points: { limit: number; spent: number; score: Bounds }[] }[];
   families: Record<string, Record<string, { solved: number; count: number }>>;

@@ -49,14 +49,18 @@ class AskedModel:
     """Known cost so far; None before the first call."""
     unpriced_call_count: int = 0
     budget_spent: bool = False
-    _asked: int = field(default=0, init=False)
+    barred: str = ""
+    """Why it may not be asked; unset for one that may."""
+    asked: int = field(default=0, init=False)
 
     async def answer(self, messages: Sequence[Mapping[str, Any]]) -> str:
         """Raises EnvironmentFailed, Rejected, Unreachable."""
-        place, why = self._asked, ""
-        self._asked += 1
+        place, why = self.asked, ""
+        self.asked += 1
+        if self.barred:
+            raise EnvironmentFailed(self.barred)
         for attempt in range(ATTEMPTS_MAX):
-            id = derived_uuid7(self.episode_id, self.who, str(place), str(attempt))
+            id = derived_uuid7(self.episode_id, self.who, self.name, str(place), str(attempt))
             call = await self._ended(id, messages)
             self._note(call)
             if call.content.strip():

@@ -36,7 +36,10 @@ class Conversation(Protocol):
         that reason, and `content` is its last message."""
 
     def judge(self, answer: str) -> Values:
-        """`score` from 0 to 1 and `explanation`; `answer` is the agent's last message."""
+        """`score` from 0 to 1 and `explanation`; `answer` is the agent's last message.
+
+        Where it asks a judge and there are several, the worker wants it once for each.
+        """
 
 
 class Environment(Protocol):

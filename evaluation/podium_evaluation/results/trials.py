@@ -16,6 +16,26 @@ JUDGED, UNJUDGED, NOT_RUN, DIVERGED = "judged", "unjudged", "not_run", "diverged
 
 
 @dataclass(frozen=True)
+class TrialVote:
+    """The verdict of one of the models that judge a trial; no score is not a score of 0."""
+
+    judge: str
+    score: float | None
+    explanation: str
+    cost: Decimal | None
+
+    @classmethod
+    def of(cls, vote: pb.JudgeVote) -> "TrialVote":
+        cost = optional_money_from_proto(vote.cost)
+        score = vote.score if vote.HasField("score") else None
+        return cls(vote.judge, score, vote.explanation, cost.amount if cost else None)
+
+    def values(self) -> dict[str, Any]:
+        """A JSON object, with money as text."""
+        return {**vars(self), "cost": None if self.cost is None else f"{self.cost:f}"}
+
+
+@dataclass(frozen=True)
 class TrialResult:
     arm: str
     item_id: str
@@ -42,6 +62,8 @@ class TrialResult:
     """Counts by tool, and by tool/model of a tool that offers several models."""
     expected_calls: tuple[tuple[str, str], ...] = ()
     """Tool and arguments as JSON."""
+    votes: tuple[TrialVote, ...] = ()
+    """Of the models that its check asked."""
     target: str = ""
     """The right answer where its check states one, else the check's parameters as JSON."""
 
@@ -74,6 +96,7 @@ class TrialResult:
             trial.tool_call_count,
             dict(trial.call_counts),
             tuple((each.tool_name, each.arguments_json) for each in trial.item.expected_calls),
+            tuple(map(TrialVote.of, trial.votes)),
             _target(trial.item.check.parameters_json),
         )
 
@@ -82,6 +105,7 @@ class TrialResult:
         found = dict(vars(self))
         for name in ("cost", "orchestrator_cost", "judge_cost", "simulator_cost"):
             found[name] = None if found[name] is None else f"{found[name]:f}"
+        found["votes"] = [vote.values() for vote in self.votes]
         return found
 
 

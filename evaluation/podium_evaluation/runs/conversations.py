@@ -14,7 +14,7 @@ from podium.episodes.v1 import episode_pb2
 from podium.episodes.v1 import episode_service_pb2 as episodes_pb
 from podium.episodes.v1 import evaluation_service_pb2 as pb
 from podium.orchestrator.v1 import orchestrator_service_pb2 as orchestrator_pb
-from podium.registry.v1 import tool_pb2
+from podium.registry.v1 import tool_pb2, tool_registry_service_pb2
 from podium_evaluation.environments.asked_models import AskedModel, Diverged
 from podium_evaluation.environments.lines import JUDGE, USER, Values
 from podium_evaluation.environments.programs import (
@@ -23,11 +23,14 @@ from podium_evaluation.environments.programs import (
     Environments,
     Session,
 )
+from podium_evaluation.runs.judges import Judge, writers
 from podium_evaluation.runs.names import path_of
 from podium_kit.client.errors import UsageError
 from podium_kit.client.gateway import Gateway, segment
 from podium_kit.client.rejections import Rejected
+from podium_kit.models.lineages import shared_family
 from podium_kit.verifiers.environment import EnvironmentCheck
+from podium_kit.verifiers.llm_judge import Vote, in_words, majority
 from podium_kit.wire import enum_word, money_to_proto
 from podium_training.rollouts.rolling import ended, retried
 
@@ -39,7 +42,25 @@ OTHER_RESULTS, OTHER_SPEC = "RESULTS_CONFLICT", "EPISODE_CONFLICT"
 TOO_LATE, NOT_BEGUN = "NOTHING_TO_ANSWER", "EPISODE_NOT_FOUND"
 SPENT = "a budget that is not a trial's own is spent"
 
-Models = Mapping[str, AskedModel]
+
+@dataclass
+class Models:
+    """Those that a conversation asks: the user's, and its judges."""
+
+    user: AskedModel
+    judges: Sequence[AskedModel]
+    judge: AskedModel | None = None
+    """The one that is judging."""
+
+    @property
+    def all(self) -> list[AskedModel]:
+        return [self.user, *self.judges]
+
+    async def asked(self, who: str, messages: Sequence[Mapping[str, Any]]) -> str:
+        model = self.user if who == USER else self.judge
+        if model is None:
+            raise EnvironmentFailed(f"the suite names no {who} model")
+        return await model.answer(messages)
 
 
 @dataclass(frozen=True)
@@ -54,11 +75,10 @@ class Conversations:
         Raises Rejected, Unreachable.
         """
         check = EnvironmentCheck.model_validate_json(trial.item.check.parameters_json)
-        models: Models = {}
         found: Values = {}
 
         def spent() -> bool:
-            return any(model.budget_spent for model in models.values())
+            return any(model.budget_spent for model in models.all)
 
         for processes in range(1, PROCESSES_MAX + 1):
             models = self._models(trial.episode_id, check, spec.labels)
@@ -79,12 +99,10 @@ class Conversations:
     def _models(
         self, episode_id: str, check: EnvironmentCheck, labels: Mapping[str, str]
     ) -> Models:
-        named = {USER: check.user_model, JUDGE: check.judge_model}
-        return {
-            who: AskedModel(self.gateway, episode_id, who, name, labels)
-            for who, name in named.items()
-            if name
-        }
+        def asked(who: str, name: str) -> AskedModel:
+            return AskedModel(self.gateway, episode_id, who, name, labels)
+
+        return Models(asked(USER, check.user_model), [asked(JUDGE, name) for name in check.judges])
 
     async def _judged(
         self,
@@ -93,20 +111,57 @@ class Conversations:
         check: EnvironmentCheck,
         models: Models,
     ) -> Values:
-        async def asked(who: str, messages: Sequence[Mapping[str, Any]]) -> str:
-            if who not in models:
-                raise EnvironmentFailed(f"the suite names no {who} model")
-            return await models[who].answer(messages)
-
         environments, id = self.environments, trial.episode_id
-        async with environments.session(check.environment, id, asked) as session:
+        async with environments.session(check.environment, id, models.asked) as session:
             opening = await session.open(check.domain, check.task)
             await self._start(id, conversation_spec(spec, opening))
             episode = await self._followed(id, session)
             if episode.stop_reason == episode_pb2.STOP_REASON_ANSWERED:
-                return await session.judge(episode.answer)
+                return await self._verdict(session, episode, check, models)
         reason = enum_word(episode_pb2.StopReason.Name(episode.stop_reason), "STOP_REASON_")
         return {"explanation": f"the episode ended early: {reason}"}
+
+    async def _verdict(
+        self,
+        session: Session,
+        episode: episode_pb2.Episode,
+        check: EnvironmentCheck,
+        models: Models,
+    ) -> Values:
+        """The program's verdict; of several judges that it asks, that of more than half."""
+        if not check.judges:
+            return await session.judge(episode.answer)
+        if not check.allow_own_family:
+            await self._bar(episode.id, models.judges)
+        votes = []
+        for judge in models.judges:
+            models.judge = judge
+            try:
+                found = await session.judge(episode.answer)
+            except EnvironmentLost:
+                raise
+            except EnvironmentFailed as error:
+                found = {"explanation": judge.barred or error.cause}
+            if not judge.asked:
+                return found
+            explanation = found["explanation"][:EXPLANATION_CHARACTERS_MAX]
+            votes.append(Vote(judge.name, found.get("score"), explanation))
+        words = votes[0].explanation if len(votes) == 1 else in_words(votes)
+        return {"score": majority(votes), "explanation": words, "votes": votes}
+
+    async def _bar(self, episode_id: str, judges: Sequence[AskedModel]) -> None:
+        """Bars those whose model is of the family of one that wrote in the episode."""
+        listed = await retried(
+            self.gateway.all, "/v1/tools", tool_registry_service_pb2.ListToolsResponse
+        )
+        tools = {tool.spec.name: tool.spec for tool in listed.tools}
+        path = f"/v1/episodes/{segment(episode_id)}/trajectory"
+        reply = await retried(self.gateway.get, path, episodes_pb.GetTrajectoryResponse)
+        written = writers(reply.trajectory, tools)
+        for judge in judges:
+            own = Judge.parse(judge.name).models(tools)
+            if shared := shared_family(own, written):
+                judge.barred = f"the judge {judge.name} is {shared}"
 
     async def _start(self, id: str, spec: episode_pb2.EpisodeSpec) -> None:
         request = episodes_pb.StartEpisodeRequest(episode_id=id, spec=spec)
@@ -166,11 +221,18 @@ class Conversations:
             score=found.get("score"),
             explanation=found["explanation"][:EXPLANATION_CHARACTERS_MAX],
             not_run=not_run,
-            unpriced_call_count=sum(model.unpriced_call_count for model in models.values()),
+            unpriced_call_count=sum(model.unpriced_call_count for model in models.all),
         )
-        for who, field in ((USER, request.simulator_cost), (JUDGE, request.judge_cost)):
-            if who in models and (cost := models[who].cost) is not None:
-                field.CopyFrom(money_to_proto(cost))
+        costs = {judge.name: judge.cost for judge in models.judges if judge.cost is not None}
+        for vote in found.get("votes", ()):
+            request.votes.add(judge=vote.judge, score=vote.score, explanation=vote.explanation)
+            if vote.judge in costs:
+                request.votes[-1].cost.CopyFrom(money_to_proto(costs[vote.judge]))
+        if models.user.cost is not None:
+            request.simulator_cost.CopyFrom(money_to_proto(models.user.cost))
+        if costs:
+            first, *others = costs.values()
+            request.judge_cost.CopyFrom(money_to_proto(sum(others, first)))
         path = f"{path_of(self.evaluation_id)}/verdict"
         await retried(self.gateway.post, path, request, pb.RecordVerdictResponse)
 

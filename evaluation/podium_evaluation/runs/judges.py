@@ -1,17 +1,18 @@
 """Judges: tools of kind llm that compare answers with references, asked by direct calls."""
 
 import hashlib
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from podium.episodes.v1 import direct_call_service_pb2 as calls_pb
+from podium.episodes.v1 import trajectory_pb2
 from podium.orchestrator.v1 import orchestrator_service_pb2 as orchestrator_pb
 from podium.registry.v1 import tool_pb2
 from podium_evaluation.runs.names import budget_name
 from podium_kit.client.errors import UsageError, UserError
 from podium_kit.client.gateway import Gateway, segment
 from podium_kit.derived_ids import derived_uuid7
+from podium_kit.models.lineages import shared_family
 from podium_kit.money import Money
 from podium_kit.tool_kinds import kind_of
 from podium_kit.verifiers import Unjudged
@@ -23,12 +24,6 @@ PROMPT_DIGEST = hashlib.sha256(TASK.encode()).hexdigest()
 # A call that failed is made again under another id: so many times by one command, and in all.
 ATTEMPTS_MAX, ALL_ATTEMPTS_MAX = 3, 100
 PROBE = ("What is two plus two?", "4", "Two plus two is 4.")
-# Lines of models whose names differ in more than their first word.
-LINES = re.compile(
-    "claude|command|deepseek|gemini|gemma|glm|gpt|grok|kimi|llama|mistral|mixtral|nemotron|olmo|phi"
-    "|qwen|smollm"
-)
-OTHER_NAMES = {"o": "gpt", "chatgpt": "gpt", "codestral": "mistral", "ministral": "mistral"}
 
 
 @dataclass(frozen=True)
@@ -47,7 +42,9 @@ class Judge:
         return f"{self.tool}/{self.model}" if self.model else self.tool
 
     def verifier(self, reference: str, rubric: str = "") -> LlmJudge:
-        return LlmJudge(tool=self.tool, model=self.model, reference=reference, rubric=rubric)
+        return LlmJudge(
+            judges=(str(self),), reference=reference, rubric=rubric, allow_own_family=True
+        )
 
     def models(self, tools: Mapping[str, tool_pb2.ToolSpec]) -> list[str]:
         """Names of the models that may answer. Raises UsageError where it is no judge."""
@@ -85,14 +82,16 @@ class Question:
     answer: str
 
 
-async def ask(gateway: Gateway, evaluation_id: str, judge: LlmJudge, asked: Question) -> Asked:
-    """Asks within the run's budget. Raises Rejected, Unreachable.
+async def ask(
+    gateway: Gateway, evaluation_id: str, judge: Judge, verifier: LlmJudge, asked: Question
+) -> Asked:
+    """Asks one judge within the run's budget. Raises Rejected, Unreachable.
 
     A repetition finds the call of before; only one that failed is made again, under another id.
     """
-    wanted = judge.calls(asked.question, asked.answer)
+    wanted = verifier.calls(asked.question, asked.answer)
     if not wanted:
-        verdict = judge.judge(asked.answer)
+        verdict = verifier.judge(asked.answer)
         return Asked(verdict.score, verdict.explanation)
     spec = calls_pb.DirectCallSpec(
         tool_name=judge.tool,
@@ -100,7 +99,7 @@ async def ask(gateway: Gateway, evaluation_id: str, judge: LlmJudge, asked: Ques
         messages=[orchestrator_pb.ConversationMessage(role="user", content=wanted[0].task)],
         labels={"evaluation": evaluation_id, "agent": budget_name(evaluation_id)},
     )
-    names = (str(Judge(judge.tool, judge.model)), PROMPT_DIGEST, asked.name)
+    names = (str(judge), PROMPT_DIGEST, asked.name)
     failed = 0
     for attempt in range(ALL_ATTEMPTS_MAX):
         call, is_new = await _made(
@@ -111,9 +110,9 @@ async def ask(gateway: Gateway, evaluation_id: str, judge: LlmJudge, asked: Ques
             break
     cost = optional_money_from_proto(call.cost)
     if call.HasField("failure"):
-        return Asked(None, f"{judge.tool} failed: {call.failure.message}"[:1000], call.id, cost)
+        return Asked(None, f"{judge} failed: {call.failure.message}"[:1000], call.id, cost)
     try:
-        verdict = judge.judge(asked.answer, [call.content])
+        verdict = verifier.judge(asked.answer, [call.content])
     except Unjudged as error:
         return Asked(None, str(error)[:1000], call.id, cost)
     return Asked(verdict.score, verdict.explanation, call.id, cost)
@@ -139,7 +138,7 @@ async def probe(gateway: Gateway, evaluation_id: str, judge: Judge) -> None:
     """Asks a question whose verdict is known. Raises UserError where it is not given."""
     question, reference, answer = PROBE
     asked = Question("probe", question, answer)
-    found = await ask(gateway, evaluation_id, judge.verifier(reference), asked)
+    found = await ask(gateway, evaluation_id, judge, judge.verifier(reference), asked)
     if found.score != 1:
         raise UserError(
             f"the judge {judge} does not judge a plain case: {found.explanation}",
@@ -149,27 +148,27 @@ async def probe(gateway: Gateway, evaluation_id: str, judge: Judge) -> None:
 
 def check_family(judge: Judge, own: Iterable[str], judged: Iterable[str]) -> None:
     """Raises UsageError where a judge's model is of the family of one that it would judge."""
-    ours = {line: model for model in own for line in families(model)}
-    for model in sorted(judged):
-        if shared := sorted(families(model) & ours.keys()):
-            raise UsageError(
-                f"the judge {judge} is {ours[shared[0]]} and would judge {model}, of its own"
-                f" family {shared[0]}",
-                "name a judge of another family, or allow this with --allow-own-family,"
-                " in a run's file `allow_own_family: true`",
-            )
-
-
-def families(model: str) -> set[str]:
-    """The lines that a model's name states: `qwen` and `deepseek` of DeepSeek-R1-Distill-Qwen-7B.
-
-    A name that states no known one has its first word for a family.
-    """
-    words = [OTHER_NAMES.get(word, word) for word in re.findall("[a-z]+", model.lower())]
-    of_name = re.findall("[a-z]+", model.rpartition("/")[2].lower())
-    return {word for word in words if LINES.fullmatch(word)} or set(of_name[:1])
+    if shared := shared_family(own, judged):
+        raise UsageError(
+            f"the judge {judge} is {shared}",
+            "name a judge of another family, or allow this with --allow-own-family,"
+            " in a run's file `allow_own_family: true`",
+        )
 
 
 def models_among(names: Iterable[str], tools: Mapping[str, tool_pb2.ToolSpec]) -> set[str]:
     """Names of the models of those tools that have models."""
     return {model for name in names if name in tools for model in models_of(tools[name]).values()}
+
+
+def writers(
+    trajectory: trajectory_pb2.Trajectory, tools: Mapping[str, tool_pb2.ToolSpec]
+) -> set[str]:
+    """Names of the models that wrote in an episode: its orchestrators, and those of its tools."""
+    called = {
+        call.observation.call.tool_name
+        for turn in trajectory.turns
+        for call in turn.tool_invocations
+    }
+    orchestrators = {turn.model_call.response.model_version for turn in trajectory.turns}
+    return (orchestrators - {""}) | models_among(called, tools)

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from podium.episodes.v1 import episode_service_pb2, trajectory_pb2
+from podium.episodes.v1 import episode_service_pb2
 from podium.episodes.v1 import evaluation_service_pb2 as pb
 from podium.registry.v1 import tool_pb2
 from podium_evaluation.runs.judges import (
@@ -14,8 +14,8 @@ from podium_evaluation.runs.judges import (
     Question,
     ask,
     check_family,
-    models_among,
     probe,
+    writers,
 )
 from podium_evaluation.runs.names import path_of
 from podium_evaluation.runs.preparing import check_priced
@@ -103,7 +103,7 @@ async def judge_trials(
 
     async def one(trial: Judgeable) -> None:
         asked = Question(str(trial.place), trial.question, trial.answer)
-        found = await ask(gateway, evaluation_id, trial.verifier, asked)
+        found = await ask(gateway, evaluation_id, judge, trial.verifier, asked)
         verdict = pb.Verdict(
             place=trial.place,
             judge=str(judge),
@@ -142,7 +142,7 @@ async def _judgeable(
         return None
     verifier = judge.verifier(reference, rubric)
     question = trial.item.question
-    models = _writers(trajectory, tools)
+    models = writers(trajectory, tools)
     return Judgeable(trial.place, question, trajectory.answer, verifier, frozenset(models))
 
 
@@ -157,15 +157,3 @@ def reference_of(item: pb.EvaluationItem) -> tuple[str, str]:
     listed = expected if isinstance(expected, list) else [expected]
     word = " or " if item.check.verifier == "exact" else ", "
     return word.join(map(str, listed)), ""
-
-
-def _writers(
-    trajectory: trajectory_pb2.Trajectory, tools: Mapping[str, tool_pb2.ToolSpec]
-) -> set[str]:
-    called = {
-        call.observation.call.tool_name
-        for turn in trajectory.turns
-        for call in turn.tool_invocations
-    }
-    orchestrators = {turn.model_call.response.model_version for turn in trajectory.turns}
-    return (orchestrators - {""}) | models_among(called, tools)

@@ -11,11 +11,10 @@ from podium.registry.v1 import policy_service_pb2, tool_pb2, tool_registry_servi
 from podium_evaluation.runs.judges import Judge, check_family, models_among, probe
 from podium_evaluation.runs.names import budget_name
 from podium_evaluation.suites.run_file import Arm, RunFile
-from podium_evaluation.suites.suite import Suite, comparability_key
+from podium_evaluation.suites.suite import Suite, comparability_key, tool_of
 from podium_kit.client.errors import UsageError
 from podium_kit.client.gateway import Gateway, segment
 from podium_kit.tool_kinds import kind_of
-from podium_kit.verifiers.llm_judge import LlmJudge
 from podium_kit.wire import duration_to_proto
 from podium_training.rollouts.rolling import skus_of
 from podium_training.tasks.task import FIND_TOOLS
@@ -51,12 +50,14 @@ async def prepare(
 ) -> pb.CreateEvaluationRequest:
     """The run as it is to be stored. Raises UsageError, Rejected, Unreachable."""
     check_forecast(run, suite)
+    if run.allow_own_family:
+        suite = suite.allowing_own_family()
     listed = await gateway.all("/v1/tools", tool_registry_service_pb2.ListToolsResponse)
     tools = {tool.spec.name: tool.spec for tool in listed.tools}
     await _check_models(gateway, suite, tools)
     for judge in judges_of(suite):
         own = judge.models(tools)
-        if not run.allow_own_family:
+        if str(judge) in suite.judges_of_other_families:
             named = {arm.model for arm in run.arms if arm.model}
             offered = [name for arm in run.arms for name in arm.tools]
             check_family(judge, own, named | models_among(offered, tools))
@@ -96,12 +97,13 @@ async def _check_models(
     gateway: Gateway, suite: Suite, tools: dict[str, tool_pb2.ToolSpec]
 ) -> None:
     for use, names in (("judge", suite.judges), ("user", suite.users)):
-        for name in names:
+        named = sorted(set(map(tool_of, names)))
+        for name in named:
             if name not in tools:
                 raise UsageError(f"there is no tool {name} as {use}", "see `podium tools list`")
             if not kind_of(tools[name].kind).has_models:
                 raise UsageError(f"the {use} {name} is no tool of kind llm", "name one that is")
-        await check_priced(gateway, f"the {use}", [tools[name] for name in names])
+        await check_priced(gateway, f"the {use}", [tools[name] for name in named])
 
 
 def agent_budget(name: str, limit: money_pb2.Money) -> budget_service_pb2.CreateBudgetRequest:
@@ -118,9 +120,7 @@ def agent_budget(name: str, limit: money_pb2.Money) -> budget_service_pb2.Create
 
 def judges_of(suite: Suite) -> list[Judge]:
     """The judges that the suite's checks ask."""
-    asked = [task.parameters for task in suite.tasks if task.verifier == LlmJudge.name]
-    found = {Judge(each["tool"], each.get("model", "")) for each in asked}
-    return sorted(found, key=str)
+    return [Judge.parse(name) for name in suite.judges]
 
 
 async def _check_arm(gateway: Gateway, arm: Arm, tools: dict[str, tool_pb2.ToolSpec]) -> None:

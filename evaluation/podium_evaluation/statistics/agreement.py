@@ -1,4 +1,4 @@
-"""Agreement of two judges beyond chance."""
+"""Agreement of judges beyond chance."""
 
 import math
 from collections import Counter
@@ -42,3 +42,25 @@ def cohens_kappa(
     z = NormalDist().inv_cdf((1 + confidence) / 2)
     half = z * math.sqrt(variance / count) / (1 - chance)
     return Interval(kappa, max(-1.0, kappa - half), min(1.0, kappa + half))
+
+
+def fleiss_kappa(items: Sequence[Sequence[bool]]) -> float | None:
+    """Fleiss' kappa (1971) of several judges who each call every item right or wrong.
+
+    (P - P_e) / (1 - P_e), with P the mean over items of the share of pairs of judges that agree,
+    and P_e the sum of the squared shares of all verdicts. None without items or pairs of judges,
+    and where only one verdict was ever given. Raises ValueError for items of unequal counts.
+    """
+    if not items or len(items[0]) < 2:
+        return None
+    judges = len(items[0])
+    if any(len(item) != judges for item in items):
+        raise ValueError("every judge judges every item")
+    right = [sum(item) for item in items]
+    pairs = judges * (judges - 1)
+    equal = sum(r * (r - 1) + (judges - r) * (judges - r - 1) for r in right)
+    share = sum(right) / (judges * len(items))
+    chance = share**2 + (1 - share) ** 2
+    if chance == 1:
+        return None
+    return (equal / (pairs * len(items)) - chance) / (1 - chance)

@@ -26,7 +26,7 @@ def load(options: SuiteOptions) -> tuple[list[Task], dict[str, str]]:
         key = {str(part): str(value) for part, value in found["key"].items()}
     except (KeyError, TypeError, InvalidVerifier) as error:
         raise UsageError(f"{name} lists what is no suite: {error}", "fix its program") from error
-    if not options.judge and (judged := [each["id"] for each in listed if each.get("judged")]):
+    if not options.judges and (judged := [each["id"] for each in listed if each.get("judged")]):
         raise UsageError(
             f"{len(judged)} of the {len(listed)} conversations are judged by a model, such as"
             f" {', '.join(judged[:SHOWN_MAX])}",
@@ -50,7 +50,7 @@ def _task(name: str, options: SuiteOptions, listed: Values) -> Task:
         "domain": options.domain,
         "task": listed["task"],
         "user_model": options.user,
-        "judge_model": options.judge or None,
+        "judges": list(options.judges),
     }
     calls = listed.get("calls")
     task = Task(

@@ -7,7 +7,7 @@ whose question stands by itself. What erasure or retention removed is in none.
 import hashlib
 import json
 from collections import Counter
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
@@ -37,8 +37,8 @@ class EpisodeFilter:
     solved: bool = False
     """True for those alone that a check or the first feedback with a score calls solved."""
     count: int = 500
-    judge: str = ""
-    """Tool of kind llm for answers of many words, which are left out without it."""
+    judges: Sequence[str] = ()
+    """Tools of kind llm for answers of many words, which are left out without any."""
 
 
 @dataclass
@@ -146,7 +146,7 @@ async def _task(
     score = score_of(found, trajectory)
     if wanted.solved and score != 1:
         return "not solved"
-    check = _check(found, trajectory, score, wanted.judge)
+    check = _check(found, trajectory, score, wanted.judges)
     if check is None:
         return "without a verdict on its answer" if score != 1 else "needs a judge"
     question = trajectory.task
@@ -176,14 +176,14 @@ def _check(
     episode: episode_pb2.Episode,
     trajectory: trajectory_pb2.Trajectory,
     score: float | None,
-    judge: str,
+    judges: Sequence[str],
 ) -> tuple[str, dict[str, object]] | None:
     own = episode.spec.check
     if own.verifier and own.verifier not in NOT_REPLAYED:
         return own.verifier, json.loads(own.parameters_json or "{}")
     if score != 1 or not trajectory.answer.strip():
         return None
-    return check_of(trajectory.answer.strip(), judge)
+    return check_of(trajectory.answer.strip(), judges)
 
 
 def _calls(trajectory: trajectory_pb2.Trajectory) -> tuple[Call, ...]:

@@ -28,7 +28,7 @@ NUMBER = re.compile(r"[^0-9A-Za-z]*[-+]?[0-9][0-9,]*(\.[0-9]+)?[^0-9A-Za-z]*")
 CHOICE = "multipleChoice"
 
 
-def load(path: Path, count: int, judge: str = "") -> tuple[list[Task], int]:
+def load(path: Path, count: int, judges: Sequence[str] = ()) -> tuple[list[Task], int]:
     """The first items that can be checked, and how many were left out before them.
 
     All lines are read first. Raises UnreadableSource.
@@ -43,7 +43,7 @@ def load(path: Path, count: int, judge: str = "") -> tuple[list[Task], int]:
             fields = json.loads(line)
             if not isinstance(fields, dict):
                 raise ValueError("not a JSON object")
-            task = _task(path.stem, fields, judge)
+            task = _task(path.stem, fields, judges)
             if task is None:
                 left_out.append(len(tasks))
             elif task.id in tasks:
@@ -61,14 +61,14 @@ def load(path: Path, count: int, judge: str = "") -> tuple[list[Task], int]:
     return kept, sum(place < len(kept) or len(kept) < count for place in left_out)
 
 
-def _task(benchmark: str, fields: Mapping[str, Any], judge: str) -> Task | None:
+def _task(benchmark: str, fields: Mapping[str, Any], judges: Sequence[str]) -> Task | None:
     question, answer = _text(fields, QUESTION), _text(fields, ANSWER)
     if not question or not answer:
         missing = "question" if not question else "answer"
         names = QUESTION if not question else ANSWER
         raise ValueError(f"it has no {missing}; name the field {' or '.join(names)}")
     # No tool here sees pictures, and a question without its picture is another one.
-    check = None if fields.get("image") else _check(fields, answer, judge)
+    check = None if fields.get("image") else _check(fields, answer, judges)
     if check is None:
         return None
     digest = hashlib.sha256(question.encode()).hexdigest()[:12]
@@ -84,19 +84,19 @@ def _task(benchmark: str, fields: Mapping[str, Any], judge: str) -> Task | None:
     return task
 
 
-def _check(fields: Mapping[str, Any], answer: str, judge: str) -> tuple[str, Any] | None:
+def _check(fields: Mapping[str, Any], answer: str, judges: Sequence[str]) -> tuple[str, Any] | None:
     final = answer.rpartition(FINAL)[2].strip() or answer
     if fields.get("answer_type") == CHOICE:
         return "exact", {"expected": final}
-    return check_of(final, judge)
+    return check_of(final, judges)
 
 
-def check_of(final: str, judge: str) -> tuple[str, dict[str, Any]] | None:
+def check_of(final: str, judges: Sequence[str]) -> tuple[str, dict[str, Any]] | None:
     """The verifier of answers like this one, and its parameters; None where it takes a judge."""
     if NUMBER.fullmatch(final) and len(found := numbers(final)) == 1:
         return "numeric", {"expected": f"{found[0]:f}"}
-    if judge:
-        return "llm", {"tool": judge, "reference": final}
+    if judges:
+        return "llm", {"judges": list(judges), "reference": final}
     if 0 < len(normalized(final).split()) <= WORDS_MAX:
         return "contains", {"expected": final}
     return None

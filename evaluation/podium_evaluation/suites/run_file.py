@@ -17,6 +17,7 @@ from pydantic import (
 )
 
 from podium_kit.client.errors import UnreadableFile, UsageError
+from podium_kit.verifiers.llm_judge import Judges
 from podium_kit.wire.values import parse_length
 
 RUN_FILE_BYTES_MAX = 1024 * 1024
@@ -50,7 +51,11 @@ class SuiteOptions(Strict):
     families: tuple[str, ...] = Field((), description="like arithmetic; all by default")
     count: PositiveInt = Field(24, le=5_000, description="items, at most")
     seed: int = 0
-    judge: str = Field("", description="tool of kind llm that compares answers in words")
+    judges: Judges = Field(
+        (),
+        alias="judge",
+        description="tools of kind llm for answers in words: one, or a majority of several",
+    )
     environment: str = Field("", description="that of an own benchmark, by its folder's name")
     domain: str = Field("", description="of conversations: mock, airline, retail or telecom")
     split: str = Field("", description="of conversations; the benchmark's own choice by default")

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.metadata import PackageNotFoundError, version
 
 from podium.episodes.v1 import check_pb2
@@ -11,6 +11,7 @@ from podium_evaluation.suites import conversations, questions
 from podium_evaluation.suites.run_file import CONVERSATIONS, RunFile, Source, SuiteOptions
 from podium_kit.client.errors import UsageError
 from podium_kit.verifiers.environment import EnvironmentCheck
+from podium_kit.verifiers.llm_judge import LlmJudge
 from podium_training.tasks.files import read_tasks, task_digest
 from podium_training.tasks.loaders.errors import UnreadableSource
 from podium_training.tasks.task import Split, Task
@@ -35,20 +36,36 @@ class Suite:
 
     @property
     def judges(self) -> list[str]:
-        """Tools of kind llm that its checks ask."""
-        asked = {task.parameters["tool"] for task in self.tasks if task.verifier == "llm"}
-        asked |= {_tool(each.judge_model) for each in self._conversations if each.judge_model}
-        return sorted(asked)
+        """Tools of kind llm that its checks ask, each as `TOOL` or `TOOL/ALIAS`."""
+        return sorted({judge for check in self._judging for judge in check.judges})
+
+    @property
+    def judges_of_other_families(self) -> list[str]:
+        """Those of the judges that may not judge a model of their own family."""
+        strict = [check for check in self._judging if not check.allow_own_family]
+        return sorted({judge for check in strict for judge in check.judges})
+
+    def allowing_own_family(self) -> "Suite":
+        allowed = {"allow_own_family": True}
+        judged = (LlmJudge.name, EnvironmentCheck.name)
+        tasks = [
+            replace(task, parameters={**task.parameters, **allowed})
+            if task.verifier in judged
+            else task
+            for task in self.tasks
+        ]
+        return replace(self, tasks=tasks)
 
     @property
     def users(self) -> list[str]:
         """Tools of kind llm that play the users of its conversations."""
-        return sorted({_tool(each.user_model) for each in self._conversations})
+        conversations = [each for each in self._judging if isinstance(each, EnvironmentCheck)]
+        return sorted({each.user_model for each in conversations})
 
     @property
-    def _conversations(self) -> list[EnvironmentCheck]:
-        checks = (task.judge() for task in self.tasks if task.verifier == EnvironmentCheck.name)
-        return [each for each in checks if isinstance(each, EnvironmentCheck)]
+    def _judging(self) -> list[LlmJudge | EnvironmentCheck]:
+        checks = (task.judge() for task in self.tasks)
+        return [each for each in checks if isinstance(each, LlmJudge | EnvironmentCheck)]
 
     def items(self) -> list[pb.EvaluationItem]:
         return [_item(task) for task in self.tasks]
@@ -88,7 +105,7 @@ def comparability_key(
     verifiers = sorted({f"{task.verifier} {task.judge().version}" for task in suite.tasks})
 
     def versions(names: Sequence[str]) -> str:
-        found = [f"{name} version {tool_versions.get(name, 'unknown')}" for name in names]
+        found = [f"{name} version {tool_versions.get(tool_of(name), 'unknown')}" for name in names]
         return ", ".join(found) or "none"
 
     return {
@@ -105,7 +122,8 @@ def comparability_key(
     }
 
 
-def _tool(model: str) -> str:
+def tool_of(model: str) -> str:
+    """The tool of `TOOL` or `TOOL/ALIAS`."""
     return model.partition("/")[0]
 
 
@@ -131,7 +149,7 @@ def _tasks(options: SuiteOptions) -> tuple[list[Task], int]:
 
 def _questions(options: SuiteOptions) -> tuple[list[Task], int]:
     assert options.file is not None
-    return questions.load(options.file, options.count, options.judge)
+    return questions.load(options.file, options.count, options.judges)
 
 
 def _bfcl(options: SuiteOptions) -> tuple[list[Task], int]:
@@ -151,8 +169,8 @@ def _paper(options: SuiteOptions) -> tuple[list[Task], int]:
     from podium_training.tasks.loaders import paper  # noqa: PLC0415
 
     assert options.file is not None
-    families, judge = options.families, options.judge
-    return paper.load(options.file, options.count, Split.HELD_OUT, families, judge), 0
+    families, judges = options.families, options.judges
+    return paper.load(options.file, options.count, Split.HELD_OUT, families, judges), 0
 
 
 LOADERS: Mapping[Source, Callable[[SuiteOptions], tuple[list[Task], int]]] = {

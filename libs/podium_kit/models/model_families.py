@@ -181,6 +181,8 @@ class _Document(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     families: dict[str, _FamilyEntry]
+    # Read by podium_kit.models.lineages.
+    lineages: dict[str, tuple[str, ...]] = {}
 
 
 def _families(document: _Document) -> Iterator[ModelFamily]:

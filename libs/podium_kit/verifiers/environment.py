@@ -5,6 +5,7 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
 
+from podium_kit.verifiers.llm_judge import Judges
 from podium_kit.verifiers.verifier import Unjudged, Verdict, Verifier
 
 Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,63}$")]
@@ -13,7 +14,7 @@ Model = Annotated[str, Field(pattern=r"^[a-zA-Z0-9_-]{1,64}(/[^\s/]{1,128})?$")]
 
 
 class EnvironmentCheck(Verifier):
-    """Names the program, the domain and the task of a conversation, and who plays its user.
+    """Names the program, domain and task of a conversation, who plays its user and who judges.
 
     The program runs beside the evaluation worker, which records its verdict once the episode has
     ended: here an answer stays unjudged. An episode that its own limits end scores 0 as ever.
@@ -26,7 +27,9 @@ class EnvironmentCheck(Verifier):
     domain: str = ""
     task: dict[str, Any]
     user_model: Model
-    judge_model: Model | None = None
+    judges: Judges = ()
+    """Those that the program asks about words; of several, more than half decide."""
+    allow_own_family: bool = False
 
     def judge(self, answer: str, results: Sequence[str] = ()) -> Verdict:
         raise Unjudged("the conversation's environment has not judged it")

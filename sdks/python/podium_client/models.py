@@ -1418,6 +1418,29 @@ class Group(Model):
     """
 
 
+class JudgeVote(Model):
+    """
+    The verdict of one of the models that judge a trial.
+    """
+
+    judge: str = ""
+    """
+    The judge: a tool of kind llm, and behind a slash the alias of its model where it has several.
+    """
+    score: float | None = None
+    """
+    From 0 to 1; unset means that the judge gave none, which is not 0.
+    """
+    explanation: str = ""
+    """
+    Why, in words.
+    """
+    cost: Money | None = None
+    """
+    The cost of asking it; unset means unknown, or that it was not asked.
+    """
+
+
 class Judgement(Model):
     """
     A verifier's score of the answer.
@@ -1508,9 +1531,13 @@ class LiveTraffic(Model):
     """
     Share of them that the candidate gets, above 0; in an A/B test at most one half. Which ones follows from their ids.
     """
-    judge: str = ""
+    judges: list[str] = []
     """
-    For shadows of episodes without a check: a tool of kind llm that compares the candidate's answer with the one that the user got, and behind a slash the alias of its model where it has several. Unset leaves such shadows unjudged.
+    For shadows of episodes without a check: tools of kind llm that compare the candidate's answer with the one that the user got, each with the alias of its model behind a slash where it has several. More than half of them decide. Empty leaves such shadows unjudged.
+    """
+    allow_own_family: bool = False
+    """
+    True if a model may judge one of its own family.
     """
 
 
@@ -1621,6 +1648,10 @@ class RecordVerdictRequest(Model):
     unpriced_call_count: int = 0
     """
     Calls of these models whose cost is unknown and in no sum.
+    """
+    votes: Annotated[list[JudgeVote], Field(validate_default=True)] = []
+    """
+    Verdicts of the models that judged it; empty where none did.
     """
 
 
@@ -4689,6 +4720,10 @@ class Trial(Model):
     """
     Known cost of the model that played its user; unset where there was none.
     """
+    votes: Annotated[list[JudgeVote], Field(validate_default=True)] = []
+    """
+    Verdicts of the models that its check asked, of which more than half make its score.
+    """
 
 
 class WaitingApproval(Model):
@@ -5939,6 +5974,10 @@ class ResolvedTool(Model):
     delegates: bool = False
     """
     True if its models take a step with the episode's tools (LLM_ROLE_DELEGATE).
+    """
+    model_names: dict[str, str] = {}
+    """
+    Names of its models at their providers, by alias, for tools of kind llm: what they may judge follows from them.
     """
 
 

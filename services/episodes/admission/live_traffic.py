@@ -152,9 +152,13 @@ def shadow_spec(
     spec.replay_of = shadow.replay_of
     spec.labels.clear()
     spec.labels.update({"evaluation": live.id, "agent": evaluation.budget_id})
-    if not spec.HasField("check") and evaluation.traffic.judge and shadow.answer:
-        tool, _, model = evaluation.traffic.judge.partition("/")
-        parameters = {"tool": tool, "model": model, "reference": shadow.answer}
+    traffic = evaluation.traffic
+    if not spec.HasField("check") and traffic.judges and shadow.answer:
+        parameters = {
+            "judges": list(traffic.judges),
+            "reference": shadow.answer,
+            "allow_own_family": traffic.allow_own_family,
+        }
         spec.check.CopyFrom(check_pb2.Check(verifier="llm", parameters_json=json.dumps(parameters)))
     if spec.check.verifier == "state":
         spec.ClearField("check")

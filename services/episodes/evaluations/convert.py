@@ -7,6 +7,7 @@ from episodes.evaluations.models import (
     EvaluationState,
     Item,
     JudgeVerdict,
+    JudgeVote,
     NewEvaluation,
     StoredEvaluation,
     StoredTrial,
@@ -72,7 +73,21 @@ def verdict_from_proto(request: pb.RecordVerdictRequest) -> EnvironmentVerdict:
         simulator_cost=optional_money_from_proto(request.simulator_cost),
         judge_cost=optional_money_from_proto(request.judge_cost),
         unpriced_call_count=request.unpriced_call_count,
+        votes=[_vote(each) for each in request.votes],
     )
+
+
+def _vote(message: pb.JudgeVote) -> JudgeVote:
+    score = message.score if message.HasField("score") else None
+    cost = optional_money_from_proto(message.cost)
+    return JudgeVote(message.judge, score, message.explanation, cost)
+
+
+def _vote_to_proto(vote: JudgeVote) -> pb.JudgeVote:
+    message = pb.JudgeVote(judge=vote.judge, score=vote.score, explanation=vote.explanation)
+    if vote.cost is not None:
+        message.cost.CopyFrom(money_to_proto(vote.cost))
+    return message
 
 
 def repeated(names: Sequence[str]) -> str:
@@ -99,8 +114,8 @@ def check_live(message: pb.Evaluation) -> None:
         raise InvalidEvaluation(f"traffic.share is {traffic.share:g}; give one up to {most:g}")
     if traffic.use == pb.LIVE_USE_SHADOW and not message.budget_id:
         raise InvalidEvaluation("shadows are paid besides the traffic; give their budget_id")
-    if traffic.judge and traffic.use == pb.LIVE_USE_AB:
-        raise InvalidEvaluation("traffic.judge is for shadows; an A/B test has users' verdicts")
+    if traffic.judges and traffic.use == pb.LIVE_USE_AB:
+        raise InvalidEvaluation("traffic.judges are for shadows; an A/B test has users' verdicts")
 
 
 def live_from_proto(message: pb.Evaluation, creator: Identity) -> NewEvaluation:
@@ -179,6 +194,7 @@ def trial_to_proto(trial: StoredTrial) -> pb.Trial:
         turn_count=trial.turn_count,
         tool_call_count=trial.tool_call_count,
         call_counts=outcome.call_counts,
+        votes=map(_vote_to_proto, outcome.votes),
     )
     if trial.stop_reason:
         reason = f"STOP_REASON_{trial.stop_reason.upper()}"

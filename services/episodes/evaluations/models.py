@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
 from enum import StrEnum
+from typing import Any
 
 from podium_kit.derived_ids import derived_uuid7
 from podium_kit.money import Money
@@ -28,6 +29,27 @@ class TrialState(StrEnum):
 
 
 @dataclass(frozen=True)
+class JudgeVote:
+    """The verdict of one of the models that judge a trial; no score is not a score of 0."""
+
+    judge: str
+    score: float | None
+    explanation: str
+    cost: Money | None
+
+    def values(self) -> dict[str, object]:
+        """As JSON, with money as text."""
+        amount = self.cost and f"{self.cost.amount:f}"
+        currency = self.cost and self.cost.currency_code
+        return {**vars(self), "cost": amount, "currency": currency}
+
+    @classmethod
+    def of(cls, values: Mapping[str, Any]) -> "JudgeVote":
+        cost = values["cost"] and Money(Decimal(values["cost"]), values["currency"])
+        return cls(values["judge"], values["score"], values["explanation"], cost)
+
+
+@dataclass(frozen=True)
 class TrialOutcome:
     """What an evaluation records of an episode that ends; no score is not a score of 0."""
 
@@ -42,6 +64,8 @@ class TrialOutcome:
     call_counts: Mapping[str, int] = field(default_factory=dict)
     """By tool, and by tool/model of a tool that offers several."""
     simulator_cost: Money | None = None
+    votes: Sequence[JudgeVote] = ()
+    """Of the models that its check asked."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +79,7 @@ class EnvironmentVerdict:
     simulator_cost: Money | None
     judge_cost: Money | None
     unpriced_call_count: int
+    votes: Sequence[JudgeVote]
 
 
 @dataclass(frozen=True)

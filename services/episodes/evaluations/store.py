@@ -13,6 +13,7 @@ from episodes.evaluations.models import (
     EnvironmentVerdict,
     EvaluationState,
     Item,
+    JudgeVote,
     NewEvaluation,
     PlannedTrial,
     StoredEvaluation,
@@ -33,7 +34,7 @@ RECORD = """
         currency = :trial_currency,
         unpriced_call_count = :trial_unpriced, latency_s = :trial_latency_s,
         turn_count = :turn_count, tool_call_count = :tool_call_count,
-        call_counts = CAST(:trial_call_counts AS jsonb)
+        call_counts = CAST(:trial_call_counts AS jsonb), votes = CAST(:trial_votes AS jsonb)
     WHERE episode_id = CAST(:id AS uuid) AND tenant = :tenant AND end_time IS NULL
 """
 ADD_ITEMS = text(
@@ -87,7 +88,7 @@ RECORD_VERDICT = text(
         stop_reason = CASE WHEN :not_run THEN 'budget_exhausted' ELSE stop_reason END,
         simulator_cost = :simulator_cost, judge_cost = :judge_cost,
         currency = COALESCE(currency, :currency),
-        unpriced_call_count = unpriced_call_count + :unpriced
+        unpriced_call_count = unpriced_call_count + :unpriced, votes = CAST(:votes AS jsonb)
     WHERE tenant = :tenant AND evaluation_id = CAST(:id AS uuid) AND place = :place
         AND awaits_verdict AND end_time IS NOT NULL
     """
@@ -143,7 +144,12 @@ def outcome_values(tenant: str, outcome: TrialOutcome) -> dict[str, object]:
         "trial_unpriced": outcome.unpriced_call_count,
         "trial_latency_s": outcome.latency_s,
         "trial_call_counts": json.dumps(dict(outcome.call_counts)),
+        "trial_votes": _votes(outcome.votes),
     }
+
+
+def _votes(votes: Sequence[JudgeVote]) -> str:
+    return json.dumps([{**v.values(), "explanation": storable(v.explanation)} for v in votes])
 
 
 def _amount(money: Money | None) -> Decimal | None:
@@ -220,6 +226,7 @@ class EvaluationStore:
             "judge_cost": verdict.judge_cost.amount if verdict.judge_cost else None,
             "currency": costs[0].currency_code if costs else None,
             "unpriced": verdict.unpriced_call_count,
+            "votes": _votes(verdict.votes),
         }
         async with autocommit(self._engine) as connection:
             await connection.execute(RECORD_VERDICT, values)
@@ -296,6 +303,7 @@ def _trial(row: Row[Any]) -> StoredTrial:
             row.latency_s or 0.0,
             row.call_counts,
             known_money(row.simulator_cost, row.currency),
+            list(map(JudgeVote.of, row.votes)),
         ),
         row.turn_count,
         row.tool_call_count,

@@ -205,7 +205,7 @@ class EpisodeFinisher:
         records = [record]
         if place.size == 1:
             records.append(closing_record(record, [(episode.id, record.digest)]))
-        outcome = trial_outcome(trajectory)
+        outcome = trial_outcome(trajectory, episode.spec.check)
         async with self.settlements.taken(episode.id) as costs:
             # Watchers that see the end see the costs.
             members = await self.outbox.finish(

@@ -38,7 +38,9 @@ from podium.ledger.v1 import cost_ledger_service_pb2 as ledger_pb
 from podium.orchestrator.v1 import orchestrator_service_pb2 as pb
 from podium.registry.v1 import toolset_pb2
 from podium_kit import telemetry
-from podium_kit.rpc.errors import DomainError
+from podium_kit.failures import FailureKind, ToolFailure
+from podium_kit.models.lineages import shared_family
+from podium_kit.rpc.errors import DomainError, InvalidArgument
 from podium_kit.rpc.identity import acting_as
 from podium_kit.tool_kinds import kind_of
 from podium_kit.verifiers import (
@@ -66,10 +68,10 @@ def verifier_of(check: check_pb2.Check) -> Verifier:
 
 
 def tools_of_check(spec: episode_pb2.EpisodeSpec) -> list[str]:
+    """The tool of each call that the check would make."""
     if not spec.HasField("check"):
         return []
-    calls = verifier_of(spec.check).calls(spec.task, "any answer")
-    return list(dict.fromkeys(call.tool for call in calls))
+    return [call.tool for call in verifier_of(spec.check).calls(spec.task, "any answer")]
 
 
 def judged(verifier: Verifier, verdict: Verdict) -> check_pb2.Judgement:
@@ -143,10 +145,12 @@ class VerifierCalls:
             except TRANSIENT:
                 raise
             except DomainError as error:
+                if call.may_fail:
+                    return ""
                 raise Unjudged(f"{call.tool} cannot be called: {error.message}") from error
             await self.logs.append(steps, [(turn, StepKind.VERIFIER, index, record)])
         observation = steps.verifier_calls[index].observation
-        if observation.HasField("failure"):
+        if observation.HasField("failure") and not call.may_fail:
             raise Unjudged(f"{call.tool} failed: {observation.failure.message}")
         return observation.content
 
@@ -158,7 +162,7 @@ class VerifierCalls:
             index=index, tool_name=call.tool, arguments_json=json.dumps(call.arguments)
         )
         if problem := model_problem(asked, tool):
-            raise Unjudged(problem.message)
+            raise InvalidArgument(problem.message)
         request = _hold_request(episode, turn, asked, tool, call)
         record = trajectory_pb2.ToolInvocation(
             key=request.key,
@@ -166,6 +170,9 @@ class VerifierCalls:
             tool_version=tool.version,
             model=request.subject.model,
         )
+        if call.of_other_family and (denial := _own_family(episode, steps, tool, record.model)):
+            record.observation.failure.CopyFrom(failure_to_proto(denial))
+            return record
         [reply] = await self.charges.settle_and_reserve(episode, steps, [request])
         if not isinstance(reply, GrantedHold):
             record.observation.failure.CopyFrom(failure_to_proto(rejected(reply)))
@@ -203,6 +210,36 @@ class VerifierCalls:
         response = await ask_adapters(self.adapters, request, tool, record)
         if response is not None and response.output.content_json:
             record.observation.content = response.output.content_json
+
+
+def _own_family(
+    episode: RunningEpisode, steps: StepLog, judge: toolset_pb2.ResolvedTool, alias: str
+) -> ToolFailure | None:
+    """The reason why the judge's model is not asked about what its own family wrote."""
+    shared = shared_family(models_asked(judge, alias), writers(episode, steps))
+    if shared is None:
+        return None
+    return ToolFailure(
+        FailureKind.DENIED_BY_POLICY,
+        f"the judge {judge.name} is {shared}; name a judge of another family, or set"
+        " allow_own_family",
+    )
+
+
+def writers(episode: RunningEpisode, steps: StepLog) -> set[str]:
+    """Names of the models that wrote in the episode: its orchestrators, and those of its tools."""
+    found = {call.response.model_version for call in steps.model_calls.values()}
+    episode = episode.with_found_tools(steps)
+    for call in (call for turn in steps.tool_calls.values() for call in turn.values()):
+        if tool := episode.tool(call.observation.call.tool_name):
+            found |= models_asked(tool, call.answered_by_model or call.model)
+            found.add(tool.podium.model)
+    return found - {""}
+
+
+def models_asked(tool: toolset_pb2.ResolvedTool, alias: str) -> set[str]:
+    names = tool.model_names
+    return {names[alias]} if alias in names else set(names.values())
 
 
 def _hold_request(

@@ -1,8 +1,9 @@
 from collections import Counter
+from collections.abc import Iterable
 from datetime import UTC, datetime
 
 from episodes.competence.credit import credited_tools
-from episodes.evaluations.models import TrialOutcome
+from episodes.evaluations.models import JudgeVote, TrialOutcome
 from episodes.keys import StepKind
 from episodes.models import Ending, EpisodeFacts, Progress, Step, StopReason
 from episodes.step_log.log import StepLog, observations
@@ -11,6 +12,7 @@ from podium.common.v1 import failure_pb2, money_pb2
 from podium.episodes.v1 import check_pb2, episode_pb2, trajectory_pb2
 from podium_kit.metering import InvalidUsage, PriceFactors, Usage
 from podium_kit.money import InvalidMoney, Money
+from podium_kit.verifiers.llm_judge import LlmJudge, votes_of
 from podium_kit.wire import (
     duration_from_proto,
     duration_to_proto,
@@ -92,7 +94,7 @@ def build_trajectory(
     )
 
 
-def trial_outcome(trajectory: trajectory_pb2.Trajectory) -> TrialOutcome:
+def trial_outcome(trajectory: trajectory_pb2.Trajectory, check: check_pb2.Check) -> TrialOutcome:
     """Returns what an evaluation records of the episode, the cost of its check apart."""
     judged = next(iter(trajectory.outcomes), None)
     children = [
@@ -110,7 +112,29 @@ def trial_outcome(trajectory: trajectory_pb2.Trajectory) -> TrialOutcome:
         trajectory.unpriced_call_count + sum(children),
         duration_from_proto(trajectory.features.latency),
         call_counts(trajectory),
+        votes=_votes(check, trajectory.verifier_calls),
     )
+
+
+def _votes(
+    check: check_pb2.Check, calls: Iterable[trajectory_pb2.ToolInvocation]
+) -> list[JudgeVote]:
+    """Returns the verdict of each model that the check asked; empty for another check."""
+    if check.verifier != LlmJudge.name:
+        return []
+    made = {call.observation.call.index: call for call in calls}
+    judges = LlmJudge.model_validate_json(check.parameters_json).judges
+    results = [made[i].observation.content if i in made else "" for i in range(len(judges))]
+    return [
+        JudgeVote(
+            vote.judge,
+            vote.score,
+            made[index].observation.failure.message or vote.explanation,
+            optional_money_from_proto(made[index].cost),
+        )
+        for index, vote in enumerate(votes_of(judges, results))
+        if index in made
+    ]
 
 
 def call_counts(trajectory: trajectory_pb2.Trajectory) -> Counter[str]:

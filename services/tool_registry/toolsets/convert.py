@@ -151,6 +151,7 @@ def _resolved_to_proto(tool: ResolvedTool) -> toolset_pb2.ResolvedTool:
         sku=spec.sku,
         model_aliases=[choice.alias for choice in tool.models],
         model_skus={choice.alias: choice.sku for choice in tool.models},
+        model_names={model.alias: model.model for model in spec.connection.llm.models},
         timeout=duration_to_proto(tool.version.spec.timeout_s),
         max_output_tokens=max_output_tokens(tool.version.spec),
         needs_approval=tool.needs_approval,

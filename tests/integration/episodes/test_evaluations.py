@@ -140,7 +140,7 @@ async def test_a_wrong_answer_is_judged_and_an_unjudged_one_has_no_score(
     platform.neighbours.orchestrator.decide = in_turns(answer("It is 41"))
     wrong = await played(platform, item("one"))
     assert (wrong.state, wrong.score) == (pb.TRIAL_STATE_JUDGED, 0.0)
-    judge = item("one", "llm", tool="search", reference="42")
+    judge = item("one", "llm", judges="search", reference="42")
     unjudged = await played(platform, judge)
     assert unjudged.state == pb.TRIAL_STATE_UNJUDGED and not unjudged.HasField("score")
     assert unjudged.explanation

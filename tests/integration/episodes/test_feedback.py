@@ -94,7 +94,7 @@ async def test_state_the_episode_left_is_compared_with_the_golden_calls(platform
 
 
 async def test_unreadable_verdict_is_unjudged_and_never_zero(platform: Platform) -> None:
-    found = await judged(platform, check("llm", tool="search", reference="42"))
+    found = await judged(platform, check("llm", judges="search", reference="42"))
     assert not found.outcomes
     assert "no verdict" in found.unjudged_reason
 

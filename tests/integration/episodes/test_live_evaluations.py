@@ -222,7 +222,7 @@ async def test_of_those_that_begin_at_once_one_runs(platform: Platform) -> None:
         (live(traffic={"share": 0.0}), "traffic.share is 0"),
         (live(candidate={"policy": ""}), "neither a model nor a policy"),
         (live(pb.LIVE_USE_SHADOW), "give their budget_id"),
-        (live(traffic={"judge": "ask"}), "traffic.judge is for shadows"),
+        (live(traffic={"judges": ["ask"]}), "traffic.judges are for shadows"),
         (live(candidate={"name": "old"}), "two arms are called old"),
     ],
 )

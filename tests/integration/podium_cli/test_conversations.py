@@ -74,7 +74,7 @@ class Shopping:
 
 @pytest.fixture(scope="module")
 def user() -> Iterator[OpenAiServer]:
-    with OpenAiServer(models=["scripted"]) as server:
+    with OpenAiServer(models=["scripted", "claude-scripted", "gemini-scripted"]) as server:
         yield server
 
 
@@ -92,19 +92,23 @@ def shopping(
     shopping = Shopping(replace(podium, environment=named), model, user, tmp_path)
     (tmp_path / "prices.csv").write_text(PRICES)
     (tmp_path / "policy.yaml").write_text(POLICY)
-    (tmp_path / "customer.yaml").write_text(yaml.safe_dump(customer(user)))
+    models = {"customer": "scripted", "judge": "claude-scripted", "other_judge": "gemini-scripted"}
     assert podium("prices", "import", str(tmp_path / "prices.csv")).returncode == 0
-    podium.json("tools", "apply", "-f", str(tmp_path / "customer.yaml"))
+    for name, asked in models.items():
+        path = tmp_path / f"{name}.yaml"
+        path.write_text(yaml.safe_dump({**customer(user, asked), "name": name}))
+        podium.json("tools", "apply", "-f", str(path))
     podium.json("policies", "apply", "-f", str(tmp_path / "policy.yaml"))
     yield shopping
     user.take_back()
-    assert podium("tools", "delete", "customer").returncode == 0
+    for name in models:
+        assert podium("tools", "delete", name).returncode == 0
 
 
-def customer(user: OpenAiServer) -> dict[str, Any]:
+def customer(user: OpenAiServer, asked: str = "scripted") -> dict[str, Any]:
     model = {
         "alias": "scripted",
-        "model": "scripted",
+        "model": asked,
         "baseUrl": user.base_url,
         "api": "LLM_API_OPENAI_CHAT",
         "sku": "customers/scripted",
@@ -139,14 +143,52 @@ def test_a_conversation_is_one_episode_that_its_user_ends(shopping: Shopping) ->
     assert "podium-conversation" in page.read_text()
 
 
-def test_a_final_answer_ends_a_conversation_and_a_model_may_judge_it(shopping: Shopping) -> None:
-    shopping.user.push("A chair, please", "yes, it is")
+def test_a_final_answer_ends_a_conversation_and_models_may_judge_it(shopping: Shopping) -> None:
+    # Each judge is tried on a plain case first.
+    shopping.user.push("correct", "correct", "A chair, please", "yes, it is", "yes, it was")
     shopping.model.push({"answer": "We have none, I am sorry"})
-    run, progress = shopping.play("chair", suite={"judge": "customer"})
+    run, progress = shopping.play("chair", suite={"judge": ["judge", "other_judge"]})
     assert (progress["judged_count"], progress["score_sum"]) == (1, 1.0)
     trial = shopping.trial(run)
-    assert trial["explanation"] == "yes, it is" and Decimal(trial["judge_cost"]) > 0
+    first, second = trial["votes"]
+    assert (first["judge"], first["score"], first["explanation"]) == ("judge", 1.0, "yes, it is")
+    assert (second["score"], second["explanation"]) == (1.0, "yes, it was")
+    paid = Decimal(first["cost"]) + Decimal(second["cost"])
+    assert Decimal(trial["judge_cost"]) == paid > 0
+    assert trial["explanation"] == "2 of 2 judges agree: judge correct, other_judge correct"
     assert "polite? We have none" in shopping.user.requests[-1]["messages"][-1]["content"]
+
+
+def test_a_tie_of_judges_leaves_a_conversation_unjudged(shopping: Shopping) -> None:
+    shopping.user.push("correct", "correct", "A chair, please", "yes", "no, it is not")
+    shopping.model.push({"answer": "We have none"})
+    run, progress = shopping.play("chair", suite={"judge": ["judge", "other_judge"]})
+    assert (progress["judged_count"], progress["unjudged_count"]) == (0, 1)
+    assert "no majority: judge correct, other_judge incorrect" in shopping.trial(run)["explanation"]
+
+
+def test_a_conversations_judge_is_of_another_family_than_its_agent(shopping: Shopping) -> None:
+    shopping.user.push("correct", "A chair, please")
+    shopping.model.push({"answer": "We have none, I am sorry"})
+    run, progress = shopping.play("chair", suite={"judge": "customer"})
+    assert (progress["judged_count"], progress["unjudged_count"]) == (0, 1)
+    reason = shopping.trial(run)["explanation"]
+    assert "the judge customer is scripted and would judge scripted-model" in reason
+    named = [{"name": "clerk", "policy": "eval-shop", "model": "scripted-model"}]
+    path = shopping.run_file("chair", suite={"judge": "customer"}, arms=named)
+    ended = shopping.podium("eval", "run", path)
+    assert ended.returncode == 2 and "of its own family scripted" in " ".join(ended.stderr.split())
+    shopping.user.push("correct", "A chair, please", "yes")
+    shopping.model.push({"answer": "We have none, I am sorry"})
+    allowed = {"suite": {"judge": "customer"}, "allow_own_family": True}
+    _, progress = shopping.play("chair", **allowed)
+    assert (progress["judged_count"], progress["score_sum"]) == (1, 1.0)
+
+
+def test_a_conversations_judge_is_tried_before_the_run(shopping: Shopping) -> None:
+    shopping.user.push("Hello")
+    ended = shopping.podium("eval", "run", shopping.run_file("chair", suite={"judge": "judge"}))
+    assert ended.returncode == 1 and "does not judge a plain case" in ended.stderr
 
 
 def test_a_conversation_that_reaches_its_own_limit_is_wrong(shopping: Shopping) -> None:

@@ -38,7 +38,7 @@ def judge_tool(base_url: str, name: str, model: str) -> dict[str, Any]:
 
 @pytest.fixture
 def judge(podium: CommandLine, tmp_path: Path) -> Iterator[OpenAiServer]:
-    """Two tools at one server: ask_judge, and ask_sibling of the orchestrator's own family."""
+    """Tools at one server: three judges, and ask_sibling of the orchestrator's own family."""
     price = {
         "sku": "judge-sku",
         "tenant": "default",
@@ -47,7 +47,12 @@ def judge(podium: CommandLine, tmp_path: Path) -> Iterator[OpenAiServer]:
     }
     (tmp_path / "price.json").write_text(json.dumps(price))
     assert podium("prices", "import", str(tmp_path / "price.json")).returncode == 0
-    names = {"ask_judge": MODEL, "ask_sibling": "scripted-sibling"}
+    names = {
+        "ask_judge": MODEL,
+        "ask_second": "gemini-scripted",
+        "ask_third": "mistral-scripted",
+        "ask_sibling": "scripted-sibling",
+    }
     with OpenAiServer(models=list(names.values())) as server, as_admin(podium) as http:
         for name, model in names.items():
             spec = judge_tool(server.base_url, name, model)
@@ -129,6 +134,92 @@ def test_a_judge_is_an_error_before_it_is_paid(
     assert allowed["judged"] == 2
 
 
+def questions(folder: Path, judges: Any, count: int = 1, **changes: Any) -> Path:
+    """A run of questions that models judge, by one arm."""
+    rows = [
+        {"id": number, "question": f"Who are number {number}?", "answer": "Four words and more"}
+        for number in range(count)
+    ]
+    (folder / "questions.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    suite = {"from": "questions", "file": "questions.jsonl", "judge": judges}
+    arms = [{"name": "only", "policy": "eval-cost", "tools": ["calculator"]}]
+    return run_file(folder, suite=suite, arms=arms, **changes)
+
+
+@pytest.mark.usefixtures("policies")
+def test_of_several_judges_more_than_half_decide_and_the_report_shows_who_differs(
+    podium: CommandLine, model: OpenAiServer, judge: OpenAiServer, tmp_path: Path
+) -> None:
+    names = ["ask_judge", "ask_second", "ask_third"]
+    model.push({"answer": "These"}, {"answer": "Those"}, {"answer": "Others"})
+    judge.push(CORRECT, CORRECT, CORRECT)  # of a plain case, before the run
+    judge.push(CORRECT, INCORRECT, CORRECT)
+    judge.push(CORRECT, INCORRECT, "I cannot tell")
+    judge.push(INCORRECT, INCORRECT, INCORRECT)
+    page, lines = tmp_path / "page.html", tmp_path / "trials.jsonl"
+    path = questions(tmp_path, names, 3)
+    found = podium.json("eval", "run", str(path), "--report", str(page))
+    [arm] = found["progress"]
+    assert (arm["judged_count"], arm["score_sum"], arm["unjudged_count"]) == (2, 1.0, 1)
+
+    document = document_of(page)
+    figures = {each["judge"]: each for each in document["judges"]}
+    assert list(figures) == names
+    counts = [(each["right"], each["wrong"], each["unjudged"]) for each in figures.values()]
+    assert counts == [(2, 1, 0), (0, 3, 0), (1, 1, 1)]
+    paid = sum(Decimal(each["cost"]) for each in figures.values())
+    assert paid == Decimal(arm["judge_cost"]["amount"]) > 0
+    assert document["disagreeing"] == 2
+    tied, outvoted = document["disagreements"]
+    assert (tied["score"], outvoted["score"]) == (None, 1.0)
+    assert tied["verdicts"] == {"ask_judge": True, "ask_second": False, "ask_third": None}
+    assert (document["all_agree"]["judges"], document["all_agree"]["trials"]) == (3, 2)
+    assert {each["first"] for each in document["agreements"]} >= {"the trials' checks", *names[:2]}
+
+    podium.json("eval", "export", found["evaluation"]["id"], "-o", str(lines))
+    _, first, *_ = map(json.loads, lines.read_text().splitlines())
+    assert [vote["score"] for vote in first["votes"]] == [1.0, 0.0, 1.0]
+    assert "2 of 3 judges agree" in first["explanation"]
+
+
+@pytest.mark.usefixtures("policies")
+def test_a_judge_whose_family_wrote_an_answer_leaves_it_unjudged_unless_allowed(
+    podium: CommandLine, model: OpenAiServer, judge: OpenAiServer, tmp_path: Path
+) -> None:
+    # The run file names no orchestrator, so that its family turns out as it plays.
+    model.push({"answer": "These"})
+    judge.push(CORRECT)
+    run = podium.json("eval", "run", str(questions(tmp_path, "ask_sibling")))
+    [arm] = run["progress"]
+    assert (arm["judged_count"], arm["unjudged_count"]) == (0, 1)
+    asked = len(judge.requests)
+    lines = tmp_path / "trials.jsonl"
+    podium.json("eval", "export", run["evaluation"]["id"], "-o", str(lines))
+    reason = json.loads(lines.read_text().splitlines()[1])["explanation"]
+    assert "ask_sibling is scripted-sibling and would judge scripted-model" in reason
+    assert asked == 1, "it was asked about more than the plain case"
+
+    model.push({"answer": "These"})
+    judge.push(CORRECT, CORRECT)
+    allowed = questions(tmp_path, "ask_sibling", allow_own_family=True)
+    [arm] = podium.json("eval", "run", str(allowed))["progress"]
+    assert (arm["judged_count"], arm["score_sum"]) == (1, 1.0)
+
+
+def test_shadows_are_judged_by_no_model_of_the_candidates_family(
+    podium: CommandLine, judge: OpenAiServer
+) -> None:
+    start = ("eval", "shadow", "start", "--share", "0.1", "--budget", "1")
+    for judges, words in (
+        (("ask_sibling",), "would judge scripted-model, of its own family scripted"),
+        (("ask_judge", "nosuch"), "there is no tool nosuch to judge by"),
+    ):
+        options = [word for name in judges for word in ("--judge", name)]
+        ended = podium(*start, "--model", "scripted-model", *options)
+        assert ended.returncode == 2 and words in " ".join(ended.stderr.split()), ended.stderr
+    assert not judge.requests
+
+
 def test_a_run_tries_its_judge_before_it_begins(
     podium: CommandLine,
     model: OpenAiServer,
@@ -136,17 +227,14 @@ def test_a_run_tries_its_judge_before_it_begins(
     policies: None,  # noqa: F811
     tmp_path: Path,
 ) -> None:
-    question = {"question": "Who are they?", "answer": "Four words and more"}
-    (tmp_path / "questions.jsonl").write_text(json.dumps(question))
-    suite = {"from": "questions", "file": "questions.jsonl", "judge": "ask_judge"}
-    arms = [{"name": "only", "policy": "eval-cost", "tools": ["calculator"]}]
+    path = str(questions(tmp_path, "ask_judge"))
     before = podium.json("eval", "list")["evaluations"]
     judge.push("Hello")
-    ended = podium("eval", "run", str(run_file(tmp_path, suite=suite, arms=arms)))
+    ended = podium("eval", "run", path)
     assert ended.returncode == 1 and "does not judge a plain case" in ended.stderr
     assert podium.json("eval", "list")["evaluations"] == before
     judge.push(CORRECT, CORRECT)
     model.push({"answer": "Four words and more"})
-    found = podium.json("eval", "run", str(run_file(tmp_path, suite=suite, arms=arms)))
+    found = podium.json("eval", "run", path)
     [arm] = found["progress"]
     assert (arm["judged_count"], arm["score_sum"]) == (1, 1.0)

@@ -1,15 +1,28 @@
 import json
+from decimal import Decimal
+from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from podium.episodes.v1 import check_pb2
 from podium.episodes.v1 import evaluation_service_pb2 as pb
 from podium.registry.v1 import tool_pb2
-from podium_evaluation.results.agreement import OWN_CHECK, agreements
-from podium_evaluation.runs.judges import Judge, check_family, families
+from podium_evaluation.results.agreement import (
+    OWN_CHECK,
+    agreements,
+    all_agree,
+    disagreements,
+    judge_figures,
+    verdicts_by_judge,
+)
+from podium_evaluation.results.trials import TrialVote
+from podium_evaluation.runs.judges import Judge, check_family
 from podium_evaluation.runs.judging import reference_of
-from podium_evaluation.statistics.agreement import cohens_kappa
+from podium_evaluation.statistics.agreement import cohens_kappa, fleiss_kappa
 from podium_kit.client.errors import UsageError
+from podium_kit.models.lineages import families
 from unit.podium_evaluation.trial_results import trial
 
 
@@ -30,6 +43,41 @@ def test_kappa_is_one_for_equal_judges_and_undefined_where_nothing_differs() -> 
     assert cohens_kappa([]) is None
 
 
+def test_fleiss_kappa_is_that_of_its_definition() -> None:
+    # Three judges, four items: 3, 2, 1 and 0 of them call it right.
+    items = [[True] * right + [False] * (3 - right) for right in (3, 2, 1, 0)]
+    # Pairs agree on all, a third, a third and all; half of all verdicts are right.
+    assert fleiss_kappa(items) == pytest.approx((2 / 3 - 1 / 2) / (1 - 1 / 2))
+    assert fleiss_kappa([]) is None
+    assert fleiss_kappa([[True], [False]]) is None
+    assert fleiss_kappa([[True, True]] * 5) is None
+    with pytest.raises(ValueError, match="every item"):
+        fleiss_kappa([[True, True], [True]])
+
+
+verdict_rows = st.integers(2, 5).flatmap(
+    lambda judges: st.lists(
+        st.lists(st.booleans(), min_size=judges, max_size=judges), min_size=1, max_size=30
+    )
+)
+
+
+@given(verdict_rows, st.randoms(use_true_random=False))
+def test_fleiss_kappa_knows_neither_judges_nor_what_right_is_called(
+    rows: list[list[bool]], random: Any
+) -> None:
+    found = fleiss_kappa(rows)
+    mixed = [random.sample(row, len(row)) for row in rows]
+    turned = [[not each for each in row] for row in rows]
+    unequal = any(len(set(row)) > 1 for row in rows)
+    if found is None:
+        assert not unequal and fleiss_kappa(mixed) is None
+    else:
+        assert fleiss_kappa(mixed) == pytest.approx(found)
+        assert fleiss_kappa(turned) == pytest.approx(found)
+        assert -1 <= found <= 1 and (found == pytest.approx(1)) is not unequal
+
+
 def test_agreement_counts_the_trials_that_both_judges_judged() -> None:
     trials = [trial("only", f"item-{n}", score) for n, score in enumerate([1.0, 0.0, 1.0, None])]
 
@@ -37,14 +85,16 @@ def test_agreement_counts_the_trials_that_both_judges_judged() -> None:
         return pb.Verdict(judge=judge, episode_id=trials[place].episode_id, score=score)
 
     found = agreements(
-        trials,
-        [
-            verdict("first", 0, 1.0),
-            verdict("first", 1, 1.0),
-            verdict("first", 2, None),
-            verdict("first", 3, 1.0),
-            verdict("second", 1, 1.0),
-        ],
+        verdicts_by_judge(
+            trials,
+            [
+                verdict("first", 0, 1.0),
+                verdict("first", 1, 1.0),
+                verdict("first", 2, None),
+                verdict("first", 3, 1.0),
+                verdict("second", 1, 1.0),
+            ],
+        )
     )
     counts = {(each.first, each.second): (each.trials, each.equal) for each in found}
     assert counts == {
@@ -52,6 +102,34 @@ def test_agreement_counts_the_trials_that_both_judges_judged() -> None:
         (OWN_CHECK, "second"): (1, 0),
         ("first", "second"): (1, 1),
     }
+
+
+def votes(*scores: float | None) -> tuple[TrialVote, ...]:
+    return tuple(
+        TrialVote(name, score, "", Decimal("0.001"))
+        for name, score in zip(("a", "b", "c"), scores, strict=True)
+    )
+
+
+def test_what_judges_of_a_check_found_and_where_they_differ() -> None:
+    trials = [
+        trial("only", "agreed", 1.0, votes=votes(1.0, 1.0, 1.0)),
+        trial("only", "outvoted", 1.0, votes=votes(1.0, 1.0, 0.0)),
+        trial("only", "tied", None, votes=votes(1.0, 0.0, None)),
+        trial("only", "unasked", 0.0),
+    ]
+    judges = verdicts_by_judge(trials, [])
+    found = {each.judge: each for each in judge_figures(judges, trials, [])}
+    assert (found["a"].right, found["a"].wrong, found["a"].unjudged) == (3, 0, 0)
+    assert (found["c"].right, found["c"].wrong, found["c"].unjudged) == (1, 1, 1)
+    assert found["c"].cost == Decimal("0.003")
+    differing = disagreements(judges, trials)
+    assert [(each.item_id, each.score) for each in differing] == [("tied", None), ("outvoted", 1.0)]
+    assert differing[0].verdicts == {"a": True, "b": False, "c": None}
+    together = all_agree(judges)
+    assert together is not None and (together.judges, together.trials) == (3, 2)
+    assert together.kappa == pytest.approx(fleiss_kappa([[True] * 3, [True, True, False]]))
+    assert all_agree({name: judges[name] for name in (OWN_CHECK, "a", "b")}) is None
 
 
 @pytest.mark.parametrize(
@@ -97,7 +175,7 @@ def test_a_judge_of_several_models_is_named_with_the_one_that_is_asked() -> None
 @pytest.mark.parametrize(
     ("verifier", "parameters", "expected"),
     [
-        ("llm", {"tool": "a", "reference": "Oslo", "rubric": "spelling"}, ("Oslo", "spelling")),
+        ("llm", {"judges": "a", "reference": "Oslo", "rubric": "spelling"}, ("Oslo", "spelling")),
         ("exact", {"expected": ["Oslo", "Christiania"]}, ("Oslo or Christiania", "")),
         ("set", {"expected": ["Oslo", "Bergen"]}, ("Oslo, Bergen", "")),
         ("numeric", {"expected": "42"}, ("42", "")),

@@ -42,10 +42,10 @@ def test_the_check_of_a_question_follows_from_its_answer(tmp_path: Path) -> None
     assert left_out == 2
     assert [task.family for task in tasks] == ["mixed", "Temporal", "mixed"]
     assert tasks[2].id == "mixed/h1" and tasks[0].id.startswith("mixed/")
-    judged, left_out = load(path, 100, judge="ask_llm")
+    judged, left_out = load(path, 100, judges=("ask_llm",))
     assert (judged[1].verifier, judged[2].parameters) == (
         "llm",
-        {"tool": "ask_llm", "reference": LONG["answer"]},
+        {"judges": ["ask_llm"], "reference": LONG["answer"]},
     )
     assert left_out == 1, "a question without its picture is another one"
 

@@ -278,7 +278,11 @@ QUERY = {"tool": "query_database", "arguments": {"sql": "SELECT 1"}}
         ("python", {"code": ""}, "code"),
         ("state", {"look": QUERY}, "either expected or golden_calls"),
         ("state", {"look": QUERY, "expected": 1, "golden_calls": [QUERY]}, "either"),
-        ("llm", {"reference": "Paris"}, "tool"),
+        ("llm", {"reference": "Paris"}, "judges"),
+        ("llm", {"judges": [], "reference": "Paris"}, "judges"),
+        ("llm", {"judges": ["a", "a"]}, "named twice"),
+        ("llm", {"judges": "a b"}, "judges"),
+        ("llm", {"judges": "a", "reference": ""}, "reference"),
     ],
 )
 def test_senseless_verifier_is_rejected(name: str, parameters: dict[str, object], why: str) -> None:
@@ -297,7 +301,7 @@ def test_every_verifier_is_found_by_its_own_name() -> None:
     assert all(kind.version for kind in VERIFIERS.values())
 
 
-JUDGE = load_verifier("llm", {"tool": "judge", "model": "judge-1", "reference": "Paris"})
+JUDGE = load_verifier("llm", {"judges": "judge/judge-1", "reference": "Paris"})
 
 
 def test_judge_sees_question_reference_and_answer() -> None:
@@ -330,6 +334,42 @@ def test_any_other_last_line_is_no_verdict(said: str) -> None:
 def test_empty_and_over_long_answers_are_wrong_without_asking(answer: str) -> None:
     assert not JUDGE.calls("?", answer)
     assert JUDGE.judge(answer).score == 0
+
+
+def test_a_judge_without_a_reference_is_asked_what_it_knows() -> None:
+    [call] = load_verifier("llm", {"judges": "judge"}).calls("What is the capital?", "Paris")
+    assert "Reference" not in call.task and "to a question is right" in call.task
+
+
+SAID = {1.0: "correct", 0.0: "incorrect", None: "I cannot say"}
+
+
+@given(st.lists(st.sampled_from([1.0, 0.0, None]), min_size=1, max_size=9))
+def test_more_than_half_of_all_judges_decide_and_nothing_else_does(
+    scores: list[float | None],
+) -> None:
+    names = [f"judge-{number}" for number in range(len(scores))]
+    panel = load_verifier("llm", {"judges": names, "reference": "Paris"})
+    calls = panel.calls("?", "Paris")
+    assert [call.tool for call in calls] == names
+    # One judge's failure has a reason that is worth stating; of several each has a vote or none.
+    assert all(call.may_fail == (len(names) > 1) for call in calls)
+    decided = [score for score in (1.0, 0.0) if 2 * scores.count(score) > len(scores)]
+    results = [SAID[score] for score in scores]
+    if decided:
+        assert panel.judge("Paris", results).score == decided[0]
+    else:
+        with pytest.raises(Unjudged):
+            panel.judge("Paris", results)
+
+
+def test_a_split_panel_says_who_said_what() -> None:
+    panel = load_verifier("llm", {"judges": ["a", "b/large", "c"], "reference": "Paris"})
+    verdict = panel.judge("Paris", ["correct", "incorrect", "correct"])
+    words = "2 of 3 judges agree: a correct, b/large incorrect, c correct"
+    assert (verdict.score, verdict.explanation) == (1.0, words)
+    with pytest.raises(Unjudged, match="no majority: a correct, b/large incorrect, c no verdict"):
+        panel.judge("Paris", ["correct", "incorrect", ""])
 
 
 def program(code: str, answer: str) -> str:

@@ -53,6 +53,8 @@ CREATE TABLE evaluation_trials (
     -- The environment of a conversation judges it, once its episode has ended.
     awaits_verdict boolean NOT NULL DEFAULT false,
     simulator_cost numeric(28, 12),
+    -- Of the models that its check asked: an array of judge, score or null, explanation, cost and currency.
+    votes jsonb NOT NULL DEFAULT '[]',
     PRIMARY KEY (tenant, evaluation_id, place),
     FOREIGN KEY (tenant, evaluation_id) REFERENCES evaluations ON DELETE CASCADE
 );

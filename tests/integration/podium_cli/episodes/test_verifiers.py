@@ -72,7 +72,7 @@ def test_python_decides_in_the_sandbox(
 def test_a_model_judges_by_the_reference(
     podium: CommandLine, model: OpenAiServer, policy: str, tmp_path: Path
 ) -> None:
-    parameters = {"tool": "ask_llm", "reference": "Paris"}
+    parameters = {"judges": "ask_llm", "reference": "Paris", "allow_own_family": True}
     task = Task("capital", "qa", Split.TRAIN, "Capital of France?", "llm", parameters)
     model.push(
         *({"answer": "It is Paris."}, "Both name Paris.\ncorrect"),

@@ -37,6 +37,7 @@ MODEL, DOMAINS = "scripted-model", ("mock", "airline", "retail", "telecom")
 # Their tasks are those of 1.0.x.
 LATER = {name: f"tau2-{name}-mcp-eval" for name in ("mock", "airline", "retail")}
 JUDGED_LATER = 40
+PROBE = "What is two plus two?"
 TURNS_MAX = 100
 KEY = re.compile(r"My case is (\S+)\.")
 # A call of the episode, in the prompt of its next turn.
@@ -67,6 +68,8 @@ class Script:
 
     def speak(self, body: Mapping[str, Any]) -> str:
         system, last = (str(body["messages"][place]["content"]) for place in (0, -1))
+        if PROBE in last:
+            return "correct"
         if "expectedOutcomes:" in last:
             return judged(last)
         if DONE in last:

@@ -41,11 +41,13 @@ class PaperLine(BaseModel):
     """Weight by alias, and of accuracy, cost and latency."""
 
 
-def load(path: Path, count: int, split: Split, families: Sequence[str], judge: str) -> list[Task]:
+def load(
+    path: Path, count: int, split: Split, families: Sequence[str], judges: Sequence[str]
+) -> list[Task]:
     """Up to `count` tasks of the split; all lines are checked first. Raises UnreadableSource.
 
-    `judge` is a tool of kind llm that compares answers, as the paper's judge does; without
-    one an answer must be the same number or the same words.
+    `judges` are tools of kind llm that compare answers, as the paper's judge does; without
+    any an answer must be the same number or the same words.
     """
     if unknown := [name for name in families if name not in CATEGORIES]:
         raise UnknownFamily(unknown[0], CATEGORIES)
@@ -56,7 +58,7 @@ def load(path: Path, count: int, split: Split, families: Sequence[str], judge: s
             read = PaperLine.model_validate_json(line)
             if families and read.category not in families:
                 continue
-            task = _task(read, judge)
+            task = _task(read, judges)
             if task.id in tasks:
                 raise ValueError(f"index {read.index} came before")
             tasks[task.id] = task
@@ -78,12 +80,12 @@ def _lines(path: Path) -> list[str]:
         raise UnreadableSource(f"{path} cannot be read: {error}", "name a file of lines") from error
 
 
-def _task(line: PaperLine, judge: str) -> Task:
+def _task(line: PaperLine, judges: Sequence[str]) -> Task:
     if line.category == FUNCTION_CALL:
         raise ValueError("category func_call needs a simulated user; --family qa leaves it out")
     if line.category != QA:
         raise ValueError(f"category {line.category!r} is neither {' nor '.join(CATEGORIES)}")
-    verifier, parameters = _check(line.answer, judge)
+    verifier, parameters = _check(line.answer, judges)
     task = Task(
         id=f"paper/{line.index}",
         family=f"paper/{line.category}",
@@ -96,9 +98,9 @@ def _task(line: PaperLine, judge: str) -> Task:
     return task
 
 
-def _check(answer: str, judge: str) -> tuple[str, dict[str, Any]]:
-    if judge:
-        return "llm", {"tool": judge, "reference": answer}
+def _check(answer: str, judges: Sequence[str]) -> tuple[str, dict[str, Any]]:
+    if judges:
+        return "llm", {"judges": list(judges), "reference": answer}
     is_number = len(numbers(answer)) == 1 and not any(map(str.isalpha, answer))
     return "numeric" if is_number else "exact", {"expected": answer}
 

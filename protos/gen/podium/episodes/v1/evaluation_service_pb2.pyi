@@ -130,7 +130,8 @@ class LiveTraffic(_message.Message):
     USE_FIELD_NUMBER: _builtins.int
     POLICY_FIELD_NUMBER: _builtins.int
     SHARE_FIELD_NUMBER: _builtins.int
-    JUDGE_FIELD_NUMBER: _builtins.int
+    JUDGES_FIELD_NUMBER: _builtins.int
+    ALLOW_OWN_FAMILY_FIELD_NUMBER: _builtins.int
     use: Global___LiveUse.ValueType
     """What is done with them."""
     policy: _builtins.str
@@ -139,22 +140,27 @@ class LiveTraffic(_message.Message):
     """Share of them that the candidate gets, above 0; in an A/B test at most one half. Which ones follows
     from their ids.
     """
-    judge: _builtins.str
-    """For shadows of episodes without a check: a tool of kind llm that compares the candidate's answer with
-    the one that the user got, and behind a slash the alias of its model where it has several. Unset
-    leaves such shadows unjudged.
-    """
+    allow_own_family: _builtins.bool
+    """True if a model may judge one of its own family."""
+    @_builtins.property
+    def judges(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """For shadows of episodes without a check: tools of kind llm that compare the candidate's answer with
+        the one that the user got, each with the alias of its model behind a slash where it has several. More
+        than half of them decide. Empty leaves such shadows unjudged.
+        """
+
     def __init__(
         self,
         *,
         use: Global___LiveUse.ValueType = ...,
         policy: _builtins.str = ...,
         share: _builtins.float = ...,
-        judge: _builtins.str = ...,
+        judges: _abc.Iterable[_builtins.str] | None = ...,
+        allow_own_family: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["judge", b"judge", "policy", b"policy", "share", b"share", "use", b"use"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["allow_own_family", b"allow_own_family", "judges", b"judges", "policy", b"policy", "share", b"share", "use", b"use"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -557,6 +563,7 @@ class Trial(_message.Message):
     ORCHESTRATOR_COST_FIELD_NUMBER: _builtins.int
     CALL_COUNTS_FIELD_NUMBER: _builtins.int
     SIMULATOR_COST_FIELD_NUMBER: _builtins.int
+    VOTES_FIELD_NUMBER: _builtins.int
     place: _builtins.int
     """Its place in the run, from 0."""
     arm: _builtins.str
@@ -609,6 +616,10 @@ class Trial(_message.Message):
     def simulator_cost(self) -> _money_pb2.Money:
         """Known cost of the model that played its user; unset where there was none."""
 
+    @_builtins.property
+    def votes(self) -> _containers.RepeatedCompositeFieldContainer[Global___JudgeVote]:
+        """Verdicts of the models that its check asked, of which more than half make its score."""
+
     def __init__(
         self,
         *,
@@ -631,16 +642,55 @@ class Trial(_message.Message):
         orchestrator_cost: _money_pb2.Money | None = ...,
         call_counts: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
         simulator_cost: _money_pb2.Money | None = ...,
+        votes: _abc.Iterable[Global___JudgeVote] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_score", b"_score", "cost", b"cost", "item", b"item", "judge_cost", b"judge_cost", "latency", b"latency", "orchestrator_cost", b"orchestrator_cost", "score", b"score", "simulator_cost", b"simulator_cost"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_score", b"_score", "arm", b"arm", "call_counts", b"call_counts", "cost", b"cost", "episode_id", b"episode_id", "explanation", b"explanation", "item", b"item", "item_id", b"item_id", "judge_cost", b"judge_cost", "latency", b"latency", "orchestrator_cost", b"orchestrator_cost", "place", b"place", "repeat", b"repeat", "score", b"score", "simulator_cost", b"simulator_cost", "state", b"state", "stop_reason", b"stop_reason", "tool_call_count", b"tool_call_count", "turn_count", b"turn_count", "unpriced_call_count", b"unpriced_call_count"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_score", b"_score", "arm", b"arm", "call_counts", b"call_counts", "cost", b"cost", "episode_id", b"episode_id", "explanation", b"explanation", "item", b"item", "item_id", b"item_id", "judge_cost", b"judge_cost", "latency", b"latency", "orchestrator_cost", b"orchestrator_cost", "place", b"place", "repeat", b"repeat", "score", b"score", "simulator_cost", b"simulator_cost", "state", b"state", "stop_reason", b"stop_reason", "tool_call_count", b"tool_call_count", "turn_count", b"turn_count", "unpriced_call_count", b"unpriced_call_count", "votes", b"votes"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__score: _TypeAlias = _typing.Literal["score"]  # noqa: Y015
     _WhichOneofArgType__score: _TypeAlias = _typing.Literal["_score", b"_score"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType__score) -> _WhichOneofReturnType__score | None: ...
 
 Global___Trial: _TypeAlias = Trial  # noqa: Y015
+
+@_typing.final
+class JudgeVote(_message.Message):
+    """The verdict of one of the models that judge a trial."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    JUDGE_FIELD_NUMBER: _builtins.int
+    SCORE_FIELD_NUMBER: _builtins.int
+    EXPLANATION_FIELD_NUMBER: _builtins.int
+    COST_FIELD_NUMBER: _builtins.int
+    judge: _builtins.str
+    """The judge: a tool of kind llm, and behind a slash the alias of its model where it has several."""
+    score: _builtins.float
+    """From 0 to 1; unset means that the judge gave none, which is not 0."""
+    explanation: _builtins.str
+    """Why, in words."""
+    @_builtins.property
+    def cost(self) -> _money_pb2.Money:
+        """The cost of asking it; unset means unknown, or that it was not asked."""
+
+    def __init__(
+        self,
+        *,
+        judge: _builtins.str = ...,
+        score: _builtins.float | None = ...,
+        explanation: _builtins.str = ...,
+        cost: _money_pb2.Money | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_score", b"_score", "cost", b"cost", "score", b"score"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_score", b"_score", "cost", b"cost", "explanation", b"explanation", "judge", b"judge", "score", b"score"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__score: _TypeAlias = _typing.Literal["score"]  # noqa: Y015
+    _WhichOneofArgType__score: _TypeAlias = _typing.Literal["_score", b"_score"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__score) -> _WhichOneofReturnType__score | None: ...
+
+Global___JudgeVote: _TypeAlias = JudgeVote  # noqa: Y015
 
 @_typing.final
 class Verdict(_message.Message):
@@ -956,6 +1006,7 @@ class RecordVerdictRequest(_message.Message):
     SIMULATOR_COST_FIELD_NUMBER: _builtins.int
     JUDGE_COST_FIELD_NUMBER: _builtins.int
     UNPRICED_CALL_COUNT_FIELD_NUMBER: _builtins.int
+    VOTES_FIELD_NUMBER: _builtins.int
     evaluation_id: _builtins.str
     """Id of the run."""
     place: _builtins.int
@@ -978,6 +1029,10 @@ class RecordVerdictRequest(_message.Message):
     def judge_cost(self) -> _money_pb2.Money:
         """Known cost of the model that judged it; unset means that there was none."""
 
+    @_builtins.property
+    def votes(self) -> _containers.RepeatedCompositeFieldContainer[Global___JudgeVote]:
+        """Verdicts of the models that judged it; empty where none did."""
+
     def __init__(
         self,
         *,
@@ -989,10 +1044,11 @@ class RecordVerdictRequest(_message.Message):
         simulator_cost: _money_pb2.Money | None = ...,
         judge_cost: _money_pb2.Money | None = ...,
         unpriced_call_count: _builtins.int = ...,
+        votes: _abc.Iterable[Global___JudgeVote] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_score", b"_score", "judge_cost", b"judge_cost", "score", b"score", "simulator_cost", b"simulator_cost"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_score", b"_score", "evaluation_id", b"evaluation_id", "explanation", b"explanation", "judge_cost", b"judge_cost", "not_run", b"not_run", "place", b"place", "score", b"score", "simulator_cost", b"simulator_cost", "unpriced_call_count", b"unpriced_call_count"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_score", b"_score", "evaluation_id", b"evaluation_id", "explanation", b"explanation", "judge_cost", b"judge_cost", "not_run", b"not_run", "place", b"place", "score", b"score", "simulator_cost", b"simulator_cost", "unpriced_call_count", b"unpriced_call_count", "votes", b"votes"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__score: _TypeAlias = _typing.Literal["score"]  # noqa: Y015
     _WhichOneofArgType__score: _TypeAlias = _typing.Literal["_score", b"_score"]  # noqa: Y015

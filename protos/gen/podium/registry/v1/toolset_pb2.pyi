@@ -70,6 +70,26 @@ class ResolvedTool(_message.Message):
         def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
         def WhichOneof(self, oneof_group: _Never) -> None: ...
 
+    @_typing.final
+    class ModelNamesEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.str
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.str = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
     NAME_FIELD_NUMBER: _builtins.int
     VERSION_FIELD_NUMBER: _builtins.int
     KIND_FIELD_NUMBER: _builtins.int
@@ -97,6 +117,7 @@ class ResolvedTool(_message.Message):
     EXECUTOR_FIELD_NUMBER: _builtins.int
     EXECUTOR_ARGUMENT_FIELD_NUMBER: _builtins.int
     DELEGATES_FIELD_NUMBER: _builtins.int
+    MODEL_NAMES_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """Tool name."""
     version: _builtins.int
@@ -175,6 +196,12 @@ class ResolvedTool(_message.Message):
     def executor(self) -> Global___ResolvedTool:
         """The tool that runs what the model writes, for composite tools of kind llm; unset for any other."""
 
+    @_builtins.property
+    def model_names(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
+        """Names of its models at their providers, by alias, for tools of kind llm: what they may judge
+        follows from them.
+        """
+
     def __init__(
         self,
         *,
@@ -205,10 +232,11 @@ class ResolvedTool(_message.Message):
         executor: Global___ResolvedTool | None = ...,
         executor_argument: _builtins.str = ...,
         delegates: _builtins.bool = ...,
+        model_names: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["executor", b"executor", "podium", b"podium", "price_per_call", b"price_per_call", "timeout", b"timeout"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["capabilities", b"capabilities", "delegates", b"delegates", "description", b"description", "embeds", b"embeds", "estimates", b"estimates", "executor", b"executor", "executor_argument", b"executor_argument", "gives_answer", b"gives_answer", "kind", b"kind", "max_output_bytes", b"max_output_bytes", "max_output_tokens", b"max_output_tokens", "model_aliases", b"model_aliases", "model_skus", b"model_skus", "model_takes", b"model_takes", "name", b"name", "needs_approval", b"needs_approval", "parameters_json_schema", b"parameters_json_schema", "podium", b"podium", "price_per_call", b"price_per_call", "prompt_bytes", b"prompt_bytes", "result_json_schema", b"result_json_schema", "side_effect", b"side_effect", "sku", b"sku", "terms", b"terms", "timeout", b"timeout", "version", b"version", "weight", b"weight"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["capabilities", b"capabilities", "delegates", b"delegates", "description", b"description", "embeds", b"embeds", "estimates", b"estimates", "executor", b"executor", "executor_argument", b"executor_argument", "gives_answer", b"gives_answer", "kind", b"kind", "max_output_bytes", b"max_output_bytes", "max_output_tokens", b"max_output_tokens", "model_aliases", b"model_aliases", "model_names", b"model_names", "model_skus", b"model_skus", "model_takes", b"model_takes", "name", b"name", "needs_approval", b"needs_approval", "parameters_json_schema", b"parameters_json_schema", "podium", b"podium", "price_per_call", b"price_per_call", "prompt_bytes", b"prompt_bytes", "result_json_schema", b"result_json_schema", "side_effect", b"side_effect", "sku", b"sku", "terms", b"terms", "timeout", b"timeout", "version", b"version", "weight", b"weight"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
