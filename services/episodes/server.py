@@ -22,7 +22,7 @@ from episodes.competence.service import CompetenceRecords
 from episodes.competence.store import CompetenceStore
 from episodes.config import ServerConfig
 from episodes.direct_calls.executor import CALL_QUEUE, DirectCallMaker, QueuedCalls
-from episodes.direct_calls.service import DirectCalls, OwnCalls
+from episodes.direct_calls.service import DirectCalls, DirectTools, OwnCalls
 from episodes.direct_calls.servicer import DirectCallsServicer
 from episodes.direct_calls.store import DirectCallStore
 from episodes.episodes.feedback import FeedbackGiving
@@ -38,6 +38,7 @@ from episodes.evaluations.store import EvaluationStore
 from episodes.evaluations.store_live import LiveStore
 from episodes.evaluations.store_reports import RunReportStore
 from episodes.evaluations.store_verdicts import VerdictStore
+from episodes.execution.policy_checks import PolicyChecks
 from episodes.publication.servicer import DeadLettersServicer
 from episodes.publication.store_dead_letters import DeadLetterStore
 from episodes.publication.store_outbox import OutboxStore
@@ -126,8 +127,8 @@ async def serve(config: ServerConfig) -> None:
     direct_calls = DirectCalls(
         store=DirectCallStore(engine, quota),
         wakeups=wakeups,
-        registry=registry,
-        policies=RegistryPolicies(channel_to(config.tool_registry_target)),
+        tools=DirectTools(registry),
+        policies=PolicyChecks(RegistryPolicies(registry.channel)),
         ledger=episodes.ledger,
         own=own_calls,
     )

@@ -1,11 +1,16 @@
 """Takes the pictures of README and docs of a running platform: `make pictures`, after `podium up`.
 
-It asks the README's questions first, so that there is something to see.
+It asks the README's questions and plays the smoke evaluation first, so that there is something to
+see.
 """
 
 import asyncio
 import re
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import httpx
 from playwright.async_api import async_playwright
@@ -36,7 +41,7 @@ async def main() -> None:
             (await client.post("/v1/episodes", json=body)).raise_for_status()
             await finished(client, episode_id)
     console = f"{connection.gateway_url}/console"
-    async with async_playwright() as playwright:
+    async with async_playwright() as playwright, evaluation_report() as report:
         browser = await playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         page = await browser.new_page(viewport={"width": 1280, "height": 720})
         await page.goto(console)
@@ -48,7 +53,23 @@ async def main() -> None:
         await page.goto(f"{console}/episodes/{ids[0]}")
         await page.get_by_role("button", name=re.compile("days_between")).first.click()
         await page.screenshot(path=IMAGES / "console.png")
+        await page.set_viewport_size({"width": 1100, "height": 1130})
+        await page.goto(report.as_uri())
+        await page.get_by_role("heading").first.wait_for()
+        await page.locator(".skeleton").first.wait_for(state="detached")
+        await page.screenshot(path=IMAGES / "evaluation.png")
         await browser.close()
+
+
+@asynccontextmanager
+async def evaluation_report() -> AsyncIterator[Path]:
+    with TemporaryDirectory() as folder:
+        page = Path(folder) / "report.html"
+        command = (sys.executable, "-m", "podium_cli", "eval", "run", "smoke", "--report", page)
+        process = await asyncio.create_subprocess_exec(*command)
+        if await process.wait():
+            sys.exit("the evaluation failed")
+        yield page
 
 
 if __name__ == "__main__":

@@ -20,22 +20,27 @@ SCREENS = {
     "ml-engineer": {"Episodes", "Evaluations", "Spend", "Training", "Versions"},
     "platform-admin": {"Episodes", "Versions", "Keys"},
 }
-# "" is replaced by the path of an episode.
 SCREEN_PATHS = (
-    *("/episodes", "", "/approvals", "/tools", "/tools/calculator", "/policies/careful"),
-    *("/policy-editor?name=careful", "/access", "/tool-import"),
-    *(
-        "/corpora",
-        "/evaluations",
-        "/spend",
-        "/budgets",
-        "/ledger",
-        "/changes",
-        "/keys",
-        "/webhooks",
-        "/limits",
-        "/secrets",
-    ),
+    "/episodes",
+    "/episodes/{ended}",
+    "/episodes/compare?ids={ended}",
+    "/approvals",
+    "/tools",
+    "/tools/calculator",
+    "/policies/careful",
+    "/policy-editor?name=careful",
+    "/access",
+    "/tool-import",
+    "/corpora",
+    "/evaluations",
+    "/spend",
+    "/budgets",
+    "/ledger",
+    "/changes",
+    "/keys",
+    "/webhooks",
+    "/limits",
+    "/secrets",
 )
 
 
@@ -323,7 +328,7 @@ async def test_every_screen_fits_its_width_and_is_accessible(
     faults = await faults_of(person, "sign-in")
     await person.sign_in("tenant-admin")
     for path in SCREEN_PATHS:
-        await person.open(path or f"/episodes/{person.console.ended}")
+        await person.open(path.format(ended=person.console.ended))
         await person.page.locator("h1").first.wait_for(timeout=60_000)
         await person.page.locator(".skeleton").first.wait_for(state="detached", timeout=60_000)
         faults += await faults_of(person, path)

@@ -1,11 +1,14 @@
 import asyncio
 import json
+import time
 import uuid
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
+
+from cachetools import TTLCache
 
 from episodes.admission.access import check_labels, may_read
 from episodes.admission.checks import SPEC_BYTES_MAX
@@ -29,7 +32,7 @@ from episodes.errors import (
     ToolDenied,
 )
 from episodes.execution.composites import is_composite
-from episodes.execution.policy_checks import Policies
+from episodes.execution.policy_checks import TIME_TO_LIVE_S, PolicyChecks
 from episodes.models import PolicyDecision
 from episodes.queue.lease_worker import LEASE_S, LeaseWorker
 from episodes.queue.store import LeasedRow
@@ -40,7 +43,7 @@ from podium.ledger.v1 import budget_service_pb2 as budget_pb
 from podium.registry.v1 import tool_pb2, toolset_pb2
 from podium_kit import telemetry
 from podium_kit.rpc.errors import FailedPrecondition
-from podium_kit.rpc.identity import Scope, ScopeMissing, current_identity
+from podium_kit.rpc.identity import Identity, Scope, ScopeMissing, current_identity
 from podium_kit.tool_kinds import kind_of
 from podium_kit.wire import money_from_proto
 
@@ -48,6 +51,7 @@ WAIT_S = 30.0
 # A notification that is lost costs no more than this.
 POLL_INTERVAL_S = 5.0
 TEXTS_MAX = 2_048
+TOOLSETS_MAX = 5_000
 # The registry's reason for a tool that the policy does not let in.
 TOOL_REJECTED = "TOOL_REJECTED"
 
@@ -87,12 +91,40 @@ class OwnCalls:
         return news.taken() if news is not None else None
 
 
+class DirectTools:
+    """Toolsets of one tool, kept as long as decisions of policies: a caller's calls are alike."""
+
+    def __init__(
+        self, registry: RegistryClient, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._registry = registry
+        self._known: TTLCache[tuple[Identity, str, str], toolset_pb2.Toolset] = TTLCache(
+            TOOLSETS_MAX, TIME_TO_LIVE_S, clock
+        )
+
+    async def of(self, policy: str, name: str) -> toolset_pb2.Toolset:
+        """Raises ToolDenied where the policy does not let the tool in."""
+        asked = (current_identity(), policy, name)
+        found = self._known.get(asked)
+        if found is None:
+            found = self._known[asked] = await self._resolved(policy, name)
+        return found
+
+    async def _resolved(self, policy: str, name: str) -> toolset_pb2.Toolset:
+        try:
+            return await self._registry.resolve(policy, [name], for_direct_calls=True)
+        except FailedPrecondition as error:
+            if error.reason != TOOL_REJECTED:
+                raise
+            raise ToolDenied(name, error.message) from error
+
+
 @dataclass(frozen=True)
 class DirectCalls:
     store: DirectCallStore
     wakeups: Wakeups
-    registry: RegistryClient
-    policies: Policies
+    tools: DirectTools
+    policies: PolicyChecks
     ledger: Ledger
     own: OwnCalls
 
@@ -160,7 +192,7 @@ class DirectCalls:
 
     async def _admitted(self, order: DirectCallOrder, files: Files, own: bool) -> StoredCall:
         spec, identity = order.spec, current_identity()
-        toolset = await self._toolset(spec)
+        toolset = await self.tools.of(spec.policy, spec.tool_name)
         _check_content(spec, toolset.tools[0])
         new = StoredCall(
             id=order.call_id,
@@ -187,17 +219,10 @@ class DirectCalls:
             self.own.start(new)
         return _readable(stored)
 
-    async def _toolset(self, spec: pb.DirectCallSpec) -> toolset_pb2.Toolset:
-        try:
-            return await self.registry.resolve(spec.policy, [spec.tool_name], for_direct_calls=True)
-        except FailedPrecondition as error:
-            if error.reason != TOOL_REJECTED:
-                raise
-            raise ToolDenied(spec.tool_name, error.message) from error
-
     async def _require_allowed(self, call: DirectCall) -> PolicyDecision:
         question = (call.tool.name, call.tool.version, call.alias)
-        [decision] = await self.policies.check(call.spec.policy, [question])
+        decided = await self.policies.decide(current_identity(), call.spec.policy, {question})
+        decision = decided[question]
         if not decision.allowed:
             raise ToolDenied(call.tool.name, decision.reason)
         if call.tool.needs_approval or decision.needs_approval:

@@ -1,11 +1,11 @@
 """The tenant's policy, asked again when calls are made.
 
 An episode lists the tools that its policy allowed when it began. A policy that changes while the
-episode runs applies to its next call, at most half a second later.
+episode runs applies to its next call, at most half a second later, as it does to direct calls.
 """
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import replace
 from typing import Protocol
 
@@ -41,15 +41,13 @@ class PolicyChecks:
 
         A fallback that needs a person's approval is left out: no one has approved it.
         """
-        decisions = await self._decide(
-            episode, {question for call in calls for question in call.policy_questions}
-        )
+        questions = {question for call in calls for question in call.policy_questions}
+        decisions = await self.decide(episode.identity, episode.spec.policy, questions)
         return [_decided(call, decisions) for call in calls]
 
-    async def _decide(
-        self, episode: RunningEpisode, questions: set[PolicyQuestion]
+    async def decide(
+        self, caller: Identity, policy: str, questions: Set[PolicyQuestion]
     ) -> dict[PolicyQuestion, PolicyDecision]:
-        caller, policy = episode.identity, episode.spec.policy
         known = {each: self._known.get((caller, policy, each)) for each in questions}
         found = {each: decision for each, decision in known.items() if decision is not None}
         if missing := sorted(questions - found.keys()):
