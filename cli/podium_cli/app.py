@@ -97,7 +97,7 @@ COMMANDS = {
     "corpus": ("corpus.corpus", TOOLS, "Documents that tools search: add, list, search, delete."),
     "spend": ("commands.spend", MONEY, "Report spend from the ledger, most expensive first."),
     "prices": ("prices.prices", MONEY, "List, show, import, delete."),
-    "budgets": ("commands.budgets", MONEY, "List, show, create, update, close, alerts."),
+    "budgets": ("commands.budgets", MONEY, "List, show, create, update, raise, close, alerts."),
     "audit": (
         "audit",
         MONEY,

@@ -1,6 +1,7 @@
 import re
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from typing import Annotated
 
 import typer
@@ -90,15 +91,28 @@ def parse_end(text: str) -> str:
 
 
 def parse_money(text: str, *, zero_allowed: bool = False) -> Money:
-    """Money of "0.05" (US dollars) or "0.05 EUR". Raises UsageError."""
-    amount, _, currency = text.strip().removeprefix("$").partition(" ")
+    """Money of "0.05" (US dollars), "0.05 EUR" or "0.05EUR". Raises UsageError."""
+    text = text.strip().removeprefix("$")
+    written = re.fullmatch(r"(.*[0-9])\s*([A-Za-z]{3})", text, re.DOTALL)
+    amount, currency = written.groups() if written else (text, "USD")
     try:
-        money = Money.parse(amount, currency.strip().upper() or "USD")
+        money = Money.parse(amount, currency.upper())
     except InvalidMoney as error:
         raise UsageError(error.message, "write it like 0.05 or '0.05 EUR'") from error
     if money.amount < 0 or not (money.amount or zero_allowed):
         raise UsageError(f"an amount of {amount} allows nothing", "give more than 0")
     return money
+
+
+def parse_share(text: str) -> Decimal:
+    """The share that "80%" is. Raises UsageError."""
+    percent = text.removesuffix("%").strip()
+    if not re.fullmatch(r"[0-9]{1,3}(\.[0-9]{1,2})?", percent, re.ASCII):
+        raise UsageError(f"{text!r} is no share", "write it like 80% or 99.5%")
+    share = Decimal(percent) / 100
+    if not 0 < share <= 1:
+        raise UsageError(f"{text!r} is no share of a limit", "give more than 0% and at most 100%")
+    return share
 
 
 def month_bounds(text: str) -> tuple[datetime, datetime]:

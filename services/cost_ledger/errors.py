@@ -204,6 +204,15 @@ class BudgetConflict(AlreadyExists):
         )
 
 
+class RaiseReused(AlreadyExists):
+    def __init__(self, budget_id: str, raise_id: str) -> None:
+        super().__init__(
+            f"raise {raise_id} of budget {budget_id} was made with other content; use a new "
+            "raise_id",
+            budget_id=budget_id,
+        )
+
+
 class BudgetEnded(FailedPrecondition):
     def __init__(self, budget_id: str, how: str) -> None:
         super().__init__(

@@ -259,6 +259,7 @@ def _passed_limit(alert: alert_pb2.BudgetAlert) -> PassedLimit:
         posted=money_from_proto(alert.posted),
         hard_limit=money_from_proto(alert.hard_limit),
         create_time=timestamp_from_proto(alert.create_time),
+        share=alert.share,
     )
 
 

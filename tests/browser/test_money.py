@@ -69,6 +69,55 @@ async def test_a_budget_lists_its_windows_so_far(person: Person, console: Consol
     assert "$0.0" in await row.inner_text()
 
 
+async def test_an_admin_raises_a_budget_for_a_while(
+    person: Person, console: ConsoleUnderTest
+) -> None:
+    budget = {
+        "id": "launching",
+        "scope": "BUDGET_SCOPE_TENANT",
+        "window": "BUDGET_WINDOW_MONTH",
+        "hard_limit": {"currency_code": "USD", "amount": "5"},
+    }
+    async with console.http() as client:
+        reply = await client.post("/v1/budgets", json={"budget": budget})
+        assert reply.is_success, reply.text
+    await person.sign_in("tenant-admin")
+    await person.open("/budgets")
+    card = person.page.locator("li.card").filter(has_text="launching")
+    await card.get_by_role("button", name="Raise for a while").click()
+    dialog = person.page.get_by_role("dialog")
+    await dialog.get_by_label("Added to the limit").fill("20")
+    await dialog.get_by_label("Reason").fill("the launch")
+    await dialog.get_by_role("button", name="Save").click()
+    await dialog.get_by_role("alert").get_by_text("end_time is unset").wait_for()
+    later = datetime.now() + timedelta(days=3)
+    await dialog.get_by_label("Until").fill(later.strftime("%Y-%m-%dT%H:%M"))
+    await dialog.get_by_role("button", name="Save").click()
+    await card.get_by_text("Raised by $20 until").wait_for()
+    shown = await card.inner_text()
+    assert "$25" in shown
+    assert "the launch" in shown
+
+
+async def test_an_auditor_reads_budgets_and_raises_none(
+    person: Person, console: ConsoleUnderTest
+) -> None:
+    budget = {
+        "id": "read-only",
+        "scope": "BUDGET_SCOPE_TENANT",
+        "window": "BUDGET_WINDOW_MONTH",
+        "hard_limit": {"currency_code": "USD", "amount": "5"},
+    }
+    async with console.http() as client:
+        reply = await client.post("/v1/budgets", json={"budget": budget})
+        assert reply.is_success, reply.text
+    await person.sign_in("auditor")
+    await person.open("/budgets")
+    card = person.page.locator("li.card").filter(has_text="read-only")
+    await card.get_by_role("button", name="Windows so far").wait_for()
+    assert not await card.get_by_role("button", name="Raise for a while").count()
+
+
 async def test_an_auditor_sees_spending_by_hour_and_by_week(
     person: Person, console: ConsoleUnderTest
 ) -> None:

@@ -1,4 +1,5 @@
 import asyncio
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
 import pytest
@@ -141,6 +142,11 @@ async def test_an_administrator_manages_the_tenant(whole: WholePlatform) -> None
         assert changed.soft_limits == budget.soft_limits
         status = await client.budgets.get("sdk")
         assert status.remaining is not None and status.remaining.amount > 0
+        later = datetime.now(UTC) + timedelta(days=1)
+        raised = await client.budgets.raise_limit("sdk", "20", until=later, reason="launch")
+        assert raised.raised is not None and raised.raised.end_time == later
+        ended = await client.budgets.raise_limit("sdk", "0", until=None, reason="over")
+        assert ended.raised is None
         assert (await client.budgets.close("sdk")).close_time is not None
         made = await client.keys.create("sdk", scopes=["episodes:run"])
         assert (await client.keys.revoke(made.api_key.id)).revoke_time is not None

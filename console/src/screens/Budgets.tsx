@@ -1,8 +1,9 @@
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
-import { lazy, Suspense, useState } from "react";
+import { lazy, Suspense, useState, type ReactNode } from "react";
 import { Button, Form, Input, Label, TextField } from "react-aria-components";
 
 import { get, write, type Schemas } from "../api/http";
+import { uuid7 } from "../api/ids";
 import { usePolling } from "../app/live";
 import { useMay } from "../app/session";
 import { money, name } from "../format";
@@ -44,11 +45,14 @@ export default function Budgets() {
 
 function BudgetCard({ status }: { status: Status }) {
   const budget = status.budget!;
-  const limit = Number(budget.hard_limit?.amount ?? 0);
+  const limit = Number(status.limit?.amount ?? 0);
+  const raised = budget.raised;
   const [posted, held] = [Number(status.posted?.amount ?? 0), Number(status.held?.amount ?? 0)];
+  const [changing, setChanging] = useState(false);
   const [raising, setRaising] = useState(false);
   const [past, setPast] = useState(false);
-  const mayChange = useMay("UpdateBudgetRest");
+  const mayChange = useMay("UpdateBudgetRest") && !budget.close_time;
+  const mayRaise = useMay("RaiseBudgetRest") && !budget.close_time;
   return (
     <li className="card">
       <h2>
@@ -64,12 +68,18 @@ function BudgetCard({ status }: { status: Status }) {
           [w.posted, money(status.posted)],
           [w.held, money(status.held)],
           [w.left, money(status.remaining)],
-          [w.limit, money(budget.hard_limit)],
+          [w.limit, money(status.limit)],
         ]}
       />
+      {raised && (
+        <p className="small">
+          {w.raisedBy(money(raised.amount))} <Time value={raised.end_time} /> ({raised.raised_by}: {raised.reason})
+        </p>
+      )}
       {!budget.close_time && <Pace status={status} />}
       <div className="actions">
-        {mayChange && !budget.close_time && <Button onPress={() => setRaising(true)}>{w.raise}</Button>}
+        {mayRaise && <Button onPress={() => setRaising(true)}>{w.raise}</Button>}
+        {mayChange && <Button onPress={() => setChanging(true)}>{w.change}</Button>}
         <Button aria-expanded={past} onPress={() => setPast(!past)}>{w.windows}</Button>
       </div>
       {past && (
@@ -77,14 +87,15 @@ function BudgetCard({ status }: { status: Status }) {
           <BudgetWindows id={budget.id!} />
         </Suspense>
       )}
-      {raising && <Raise status={status} onClose={() => setRaising(false)} />}
+      {raising && <Raise budget={budget} onClose={() => setRaising(false)} />}
+      {changing && <ChangeLimit budget={budget} onClose={() => setChanging(false)} />}
     </li>
   );
 }
 
 /** How fast the money goes, against an even use of the window up to the server's forecast. */
 function Pace({ status }: { status: Status }) {
-  const limit = Number(status.budget?.hard_limit?.amount ?? 0);
+  const limit = Number(status.limit?.amount ?? 0);
   if (!status.forecast || !limit) {
     return status.window_end ? <p className="small muted">{w.ends} <Time value={status.window_end} />. {w.tooEarly}</p> : null;
   }
@@ -104,34 +115,75 @@ function Pace({ status }: { status: Status }) {
   );
 }
 
-function Raise({ status, onClose }: { status: Status; onClose: () => void }) {
-  const client = useQueryClient();
-  const budget = status.budget!;
+type Dialog = { budget: Schemas["Budget"]; onClose: () => void };
+
+function ChangeLimit({ budget, onClose }: Dialog) {
   const [amount, setAmount] = useState(budget.hard_limit?.amount ?? "");
+  const send = () =>
+    write("PATCH", `/v1/budgets/${encodeURIComponent(budget.id!)}`, {
+      hard_limit: { ...budget.hard_limit, amount },
+      version: budget.version,
+      update_mask: "hardLimit",
+    });
+  return (
+    <Sheet title={`${w.change}: ${budget.id}`} send={send} onClose={onClose}>
+      <TextField value={amount} onChange={setAmount} isRequired inputMode="decimal" autoFocus>
+        <Label>{w.newLimit}</Label>
+        <Input />
+      </TextField>
+    </Sheet>
+  );
+}
+
+function Raise({ budget, onClose }: Dialog) {
+  // One dialog is one raise, however often it is sent.
+  const [raise_id] = useState(uuid7);
+  const [amount, setAmount] = useState("");
+  const [until, setUntil] = useState("");
+  const [reason, setReason] = useState("");
+  const send = () =>
+    write("POST", `/v1/budgets/${encodeURIComponent(budget.id!)}/raise`, {
+      raise_id,
+      amount: { ...budget.hard_limit, amount },
+      end_time: until ? new Date(until).toISOString() : undefined,
+      reason,
+    });
+  return (
+    <Sheet title={`${w.raise}: ${budget.id}`} send={send} onClose={onClose}>
+      <TextField value={amount} onChange={setAmount} isRequired inputMode="decimal" autoFocus>
+        <Label>{w.added(budget.hard_limit?.currency_code ?? "")}</Label>
+        <Input />
+      </TextField>
+      <TextField value={until} onChange={setUntil} type="datetime-local">
+        <Label>{w.raiseUntil}</Label>
+        <Input />
+      </TextField>
+      <TextField value={reason} onChange={setReason} isRequired maxLength={500}>
+        <Label>{w.reason}</Label>
+        <Input />
+      </TextField>
+    </Sheet>
+  );
+}
+
+function Sheet({ title, send, onClose, children }: { title: string; send: () => Promise<unknown>; onClose: () => void; children: ReactNode }) {
+  const client = useQueryClient();
   const save = useMutation({
-    mutationFn: () =>
-      write("PATCH", `/v1/budgets/${encodeURIComponent(budget.id!)}`, {
-        hard_limit: { ...budget.hard_limit, amount },
-        version: budget.version,
-        update_mask: "hardLimit",
-      }),
+    mutationFn: send,
     onSuccess: async () => {
       await client.invalidateQueries({ queryKey: ["budgets"] });
       onClose();
     },
   });
   return (
-    <Popup title={`${w.raise}: ${budget.id}`} open onClose={onClose}>
+    <Popup title={title} open onClose={onClose}>
       <Form
         onSubmit={(event) => {
           event.preventDefault();
           save.mutate();
         }}
       >
-        <TextField value={amount} onChange={setAmount} isRequired inputMode="decimal" autoFocus>
-          <Label>{w.newLimit}</Label>
-          <Input />
-        </TextField>
+        {children}
         {save.error && <p className="error" role="alert">{save.error.message}</p>}
         <div className="actions">
           <Button type="submit" className="primary" isDisabled={save.isPending}>{w.save}</Button>

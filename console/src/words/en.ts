@@ -78,7 +78,9 @@ export const words = {
     posted: "Spent", held: "Held", left: "Remaining", limit: "Limit", pace: (x: string) => `${x} × an even pace`, ends: "Its window ends", tooEarly: "A forecast needs more of it.",
     forecast: (amount: string) => `At this pace ${amount} until`, exhausted: "used up",
     windows: "Windows so far", noWindows: "Nothing was counted yet.", from: "From", until: "Until", used: "Used",
-    raise: "Change limit", newLimit: "New limit (USD)", save: "Save",
+    raise: "Raise for a while", change: "Change limit", newLimit: "New limit (USD)", save: "Save",
+    raisedBy: (amount: string) => `Raised by ${amount} until`, added: (currency: string) => `Added to the limit (${currency}); 0 ends the raise before`,
+    raiseUntil: "Until, at most 31 days ahead", reason: "Reason",
   },
   tools: {
     title: "Tools", empty: "No tool is registered", emptyHint: "Import an OpenAPI document or an MCP server; or podium init writes a first tool, and podium tools apply registers it.",

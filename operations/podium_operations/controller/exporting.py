@@ -24,6 +24,7 @@ BUDGET_FIELDS = (
     "time_zone",
     "hard_limit",
     "soft_limits",
+    "soft_limit_shares",
 )
 NAME_CHARACTERS_MAX = 253
 DIGEST_CHARACTERS = 8

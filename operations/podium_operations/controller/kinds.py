@@ -154,7 +154,7 @@ async def apply_budget(gateway: Gateway, name: str, spec: Spec) -> Applied:
     known = found.status.budget
     different = [
         each
-        for each in ("hard_limit", "soft_limits")
+        for each in ("hard_limit", "soft_limits", "soft_limit_shares")
         if _comparable(wanted, each) != _comparable(known, each)
     ]
     if not different:
@@ -165,6 +165,7 @@ async def apply_budget(gateway: Gateway, name: str, spec: Spec) -> Applied:
         update_mask=FieldMask(paths=different),
         hard_limit=wanted.hard_limit,
         soft_limits=wanted.soft_limits,
+        soft_limit_shares=wanted.soft_limit_shares,
     )
     changed = await gateway.patch(path, update, budgets_pb2.UpdateBudgetResponse)
     return _of_budget(changed.budget, changed=True)
@@ -225,5 +226,7 @@ def _of_budget(budget: budgets_pb2.Budget, *, changed: bool = False) -> Applied:
 
 def _comparable(budget: budgets_pb2.Budget, name: str) -> object:
     """A limit as a number, since 5 and 5.00 are one amount."""
+    if name == "soft_limit_shares":
+        return list(budget.soft_limit_shares)
     amounts = [budget.hard_limit] if name == "hard_limit" else list(budget.soft_limits)
     return [(Decimal(each.amount), each.currency_code) for each in amounts]

@@ -934,7 +934,11 @@ class BudgetLimitPassed(Model):
     """
     hard_limit: Money | None = None
     """
-    The hard limit.
+    The hard limit then, with a raise that held.
+    """
+    share: float = 0.0
+    """
+    The share of the hard limit that the soft limit is; unset for one that is an amount.
     """
 
 
@@ -1997,72 +2001,6 @@ class Anchor(Model):
     """
 
 
-class Budget(Model):
-    """
-    A limit on spending.
-    """
-
-    model_config = ConfigDict(
-        arbitrary_types_allowed=True,
-    )
-    id: str = ""
-    """
-    Id chosen by the caller, unique per tenant, at most 128 characters. One that begins with "platform:" is set by a platform admin; the tenant sees it and cannot change it.
-    """
-    scope: Literal["BUDGET_SCOPE_TENANT", "BUDGET_SCOPE_TEAM", "BUDGET_SCOPE_USER", "BUDGET_SCOPE_AGENT", "BUDGET_SCOPE_EPISODE", "BUDGET_SCOPE_NAMED"] | str | None = (
-        None
-    )
-    """
-    Whose calls it covers.
-    """
-    scope_id: str = ""
-    """
-    The team, user, agent or episode; unset for the whole tenant.
-    """
-    window: Literal["BUDGET_WINDOW_TOTAL", "BUDGET_WINDOW_DAY", "BUDGET_WINDOW_WEEK", "BUDGET_WINDOW_MONTH", "BUDGET_WINDOW_ROLLING"] | str | None = (
-        None
-    )
-    """
-    Time at which it starts anew.
-    """
-    rolling_length: Duration | None = None
-    """
-    Length of a rolling window.
-    """
-    time_zone: str = ""
-    """
-    IANA time zone of calendar windows; unset means "UTC".
-    """
-    hard_limit: Money | None = None
-    """
-    A hold that would pass it is rejected.
-    """
-    soft_limits: Annotated[list[Money], Field(validate_default=True)] = []
-    """
-    Spending up to one of these raises an alert, once per window. The windows of a rolling budget overlap, so it raises one at most once in its length.
-    """
-    create_time: AwareDatetime | None = None
-    """
-    Time at which it was created.
-    """
-    close_time: AwareDatetime | None = None
-    """
-    Time at which it was closed; unset means it is open.
-    """
-    start_time: AwareDatetime | None = None
-    """
-    From when it decides calls; unset means its creation, and no earlier time is allowed: what was spent before it existed was never counted.
-    """
-    end_time: AwareDatetime | None = None
-    """
-    Until when it decides calls, in the future; unset means until it is closed.
-    """
-    version: int = 0
-    """
-    Counts from 1; every update that changes something adds one.
-    """
-
-
 class BudgetAlert(Model):
     """
     A soft limit was passed. Value of the topic ledger.alerts.v1, whose key is "<tenant>/<budget id>". Delivered at least once: consumers drop ids they know.
@@ -2070,7 +2008,7 @@ class BudgetAlert(Model):
 
     id: str = ""
     """
-    "<tenant>/<budget id>/<window start>/<soft limit>": at most one per budget, window and soft limit.
+    "<tenant>/<budget id>/<window start>/<soft limit>": at most one per budget, window and soft limit, which is an amount or a share like "80%".
     """
     tenant: str = ""
     """
@@ -2094,7 +2032,7 @@ class BudgetAlert(Model):
     """
     hard_limit: Money | None = None
     """
-    The budget's hard limit.
+    The budget's hard limit when it was passed, with a raise that held then.
     """
     create_time: AwareDatetime | None = None
     """
@@ -2103,6 +2041,10 @@ class BudgetAlert(Model):
     publish_time: AwareDatetime | None = None
     """
     Time at which it was published; unset while it is unpublished, and always unset on the topic itself.
+    """
+    share: float = 0.0
+    """
+    The share of the hard limit that the soft limit is; unset for one that is an amount.
     """
 
 
@@ -2133,42 +2075,30 @@ class BudgetDecision(Model):
     """
 
 
-class BudgetStatus(Model):
+class BudgetRaise(Model):
     """
-    The amounts of a budget's current window.
+    An amount that is added to a hard limit until a time.
     """
 
-    budget: Budget | None = None
+    id: str = ""
     """
-    The budget.
+    UUIDv7 that the caller chose.
     """
-    window_start: AwareDatetime | None = None
+    amount: Money | None = None
     """
-    Start of the window.
+    What is added.
     """
-    posted: Money | None = None
+    end_time: AwareDatetime | None = None
     """
-    Posted in it.
+    Time at which it ends.
     """
-    held: Money | None = None
+    reason: str = ""
     """
-    Held in it.
+    The reason why it was made.
     """
-    remaining: Money | None = None
+    raised_by: str = ""
     """
-    Left in it: hard limit less posted less held, never below zero.
-    """
-    window_end: AwareDatetime | None = None
-    """
-    End of the window, or of the budget where that is earlier; unset where it has none.
-    """
-    forecast: Money | None = None
-    """
-    What is posted at the end if spending continues as it did in this window so far; unset without an end, and in the first fiftieth of the window.
-    """
-    exhaust_time: AwareDatetime | None = None
-    """
-    When the hard limit is then reached; unset where that is not before the end.
+    Subject of the identity that made it.
     """
 
 
@@ -2250,17 +2180,6 @@ class CloseBudgetRequest(Model):
     """
 
 
-class CloseBudgetResponse(Model):
-    """
-    The ended budget.
-    """
-
-    budget: Budget | None = None
-    """
-    The budget.
-    """
-
-
 class ClosePeriodRequest(Model):
     """
     Asks to close the books.
@@ -2299,33 +2218,7 @@ class CountedWindow(Model):
     """
     hard_limit: Money | None = None
     """
-    The hard limit at its end, or now.
-    """
-
-
-class CreateBudgetRequest(Model):
-    """
-    Asks to create a budget.
-    """
-
-    budget: Budget | None = None
-    """
-    The budget; times are ignored.
-    """
-    tenant: str = ""
-    """
-    Another tenant; platform admins only. Unset means the caller's.
-    """
-
-
-class CreateBudgetResponse(Model):
-    """
-    The created budget.
-    """
-
-    budget: Budget | None = None
-    """
-    The budget.
+    The hard limit at its end, or now, with a raise that held then.
     """
 
 
@@ -2392,17 +2285,6 @@ class Finding(Model):
     problem: str = ""
     """
     What is wrong with it.
-    """
-
-
-class GetBudgetResponse(Model):
-    """
-    The budget.
-    """
-
-    status: BudgetStatus | None = None
-    """
-    The budget and its current window.
     """
 
 
@@ -2551,21 +2433,6 @@ class ListBudgetWindowsResponse(Model):
     """
 
 
-class ListBudgetsResponse(Model):
-    """
-    A page of budgets.
-    """
-
-    statuses: Annotated[list[BudgetStatus], Field(validate_default=True)] = []
-    """
-    The budgets and their current windows.
-    """
-    next_page_token: str = ""
-    """
-    Unset on the last page.
-    """
-
-
 class MatchSummary(Model):
     """
     The number of pairings in one state.
@@ -2618,6 +2485,37 @@ class ProveEntryResponse(Model):
     proof: InclusionProof | None = None
     """
     The proof.
+    """
+
+
+class RaiseBudgetRequest(Model):
+    """
+    Asks to raise a budget.
+    """
+
+    id: str = ""
+    """
+    Its id.
+    """
+    raise_id: str = ""
+    """
+    UUIDv7 that the caller chose; a retry sends it again.
+    """
+    amount: Money | None = None
+    """
+    Added to the hard limit, in the budget's currency; 0 ends the raise before.
+    """
+    end_time: AwareDatetime | None = None
+    """
+    Time at which it ends, in the future and at most 31 days ahead; unset with an amount of 0.
+    """
+    reason: str = ""
+    """
+    The reason why it is made.
+    """
+    tenant: str = ""
+    """
+    Another tenant; platform admins only. Unset means the caller's.
     """
 
 
@@ -2793,7 +2691,7 @@ class UpdateBudgetRequest(Model):
     """
     update_mask: Annotated[str | None, Field(examples=["hardLimit,endTime"])] = None
     """
-    What changes: "hard_limit", "soft_limits", "end_time", at least one. A field that it does not name is ignored.
+    What changes: "hard_limit", "soft_limits", "end_time", "soft_limit_shares", at least one. A field that it does not name is ignored.
     """
     hard_limit: Money | None = None
     """
@@ -2811,16 +2709,9 @@ class UpdateBudgetRequest(Model):
     """
     Another tenant; platform admins only. Unset means the caller's.
     """
-
-
-class UpdateBudgetResponse(Model):
+    soft_limit_shares: list[float] = []
     """
-    The changed budget.
-    """
-
-    budget: Budget | None = None
-    """
-    The budget.
+    All soft limits that are shares from now on; empty means none. One that is passed already raises its alert at once.
     """
 
 
@@ -4835,6 +4726,160 @@ class AddInvoiceLinesRequest(Model):
     """
 
 
+class Budget(Model):
+    """
+    A limit on spending.
+    """
+
+    model_config = ConfigDict(
+        arbitrary_types_allowed=True,
+    )
+    id: str = ""
+    """
+    Id chosen by the caller, unique per tenant, at most 128 characters. One that begins with "platform:" is set by a platform admin; the tenant sees it and cannot change it.
+    """
+    scope: Literal["BUDGET_SCOPE_TENANT", "BUDGET_SCOPE_TEAM", "BUDGET_SCOPE_USER", "BUDGET_SCOPE_AGENT", "BUDGET_SCOPE_EPISODE", "BUDGET_SCOPE_NAMED"] | str | None = (
+        None
+    )
+    """
+    Whose calls it covers.
+    """
+    scope_id: str = ""
+    """
+    The team, user, agent or episode; unset for the whole tenant.
+    """
+    window: Literal["BUDGET_WINDOW_TOTAL", "BUDGET_WINDOW_DAY", "BUDGET_WINDOW_WEEK", "BUDGET_WINDOW_MONTH", "BUDGET_WINDOW_ROLLING"] | str | None = (
+        None
+    )
+    """
+    Time at which it starts anew.
+    """
+    rolling_length: Duration | None = None
+    """
+    Length of a rolling window.
+    """
+    time_zone: str = ""
+    """
+    IANA time zone of calendar windows; unset means "UTC".
+    """
+    hard_limit: Money | None = None
+    """
+    A hold that would pass it is rejected.
+    """
+    soft_limits: Annotated[list[Money], Field(validate_default=True)] = []
+    """
+    Spending up to one of these raises an alert, once per window. The windows of a rolling budget overlap, so it raises one at most once in its length.
+    """
+    create_time: AwareDatetime | None = None
+    """
+    Time at which it was created.
+    """
+    close_time: AwareDatetime | None = None
+    """
+    Time at which it was closed; unset means it is open.
+    """
+    start_time: AwareDatetime | None = None
+    """
+    From when it decides calls; unset means its creation, and no earlier time is allowed: what was spent before it existed was never counted.
+    """
+    end_time: AwareDatetime | None = None
+    """
+    Until when it decides calls, in the future; unset means until it is closed.
+    """
+    version: int = 0
+    """
+    Counts from 1; every update that changes something and every raise adds one.
+    """
+    raised: BudgetRaise | None = None
+    """
+    The raise that holds now; unset where none does. Ignored in a request.
+    """
+    soft_limit_shares: list[float] = []
+    """
+    Spending up to one of these shares of the hard limit, with a raise that holds then, raises an alert, once per window and share: 0.8 is four fifths. Above 0, at most 1, with at most 4 decimals, ascending. Where the limit changes they move with it; soft_limits stay.
+    """
+
+
+class BudgetStatus(Model):
+    """
+    The amounts of a budget's current window.
+    """
+
+    budget: Budget | None = None
+    """
+    The budget.
+    """
+    window_start: AwareDatetime | None = None
+    """
+    Start of the window.
+    """
+    posted: Money | None = None
+    """
+    Posted in it.
+    """
+    held: Money | None = None
+    """
+    Held in it.
+    """
+    remaining: Money | None = None
+    """
+    Left in it: limit less posted less held, never below zero.
+    """
+    window_end: AwareDatetime | None = None
+    """
+    End of the window, or of the budget where that is earlier; unset where it has none.
+    """
+    forecast: Money | None = None
+    """
+    What is posted at the end if spending continues as it did in this window so far; unset without an end, and in the first fiftieth of the window.
+    """
+    exhaust_time: AwareDatetime | None = None
+    """
+    When the limit is then reached, which falls when a raise ends; unset where that is not before the end.
+    """
+    limit: Money | None = None
+    """
+    What decides calls now: the hard limit, and with it a raise that holds.
+    """
+
+
+class CloseBudgetResponse(Model):
+    """
+    The ended budget.
+    """
+
+    budget: Budget | None = None
+    """
+    The budget.
+    """
+
+
+class CreateBudgetRequest(Model):
+    """
+    Asks to create a budget.
+    """
+
+    budget: Budget | None = None
+    """
+    The budget; times are ignored.
+    """
+    tenant: str = ""
+    """
+    Another tenant; platform admins only. Unset means the caller's.
+    """
+
+
+class CreateBudgetResponse(Model):
+    """
+    The created budget.
+    """
+
+    budget: Budget | None = None
+    """
+    The budget.
+    """
+
+
 class Entry(Model):
     """
     One immutable line of the journal.
@@ -4946,6 +4991,17 @@ class ExportChargesResponse(Model):
     """
 
 
+class GetBudgetResponse(Model):
+    """
+    The budget.
+    """
+
+    status: BudgetStatus | None = None
+    """
+    The budget and its current window.
+    """
+
+
 class Hold(Model):
     """
     Money held before a billable call.
@@ -5033,6 +5089,21 @@ class InvoiceMatch(Model):
     difference: Money | None = None
     """
     What is billed beyond what is posted; unset when a side's amount is unknown.
+    """
+
+
+class ListBudgetsResponse(Model):
+    """
+    A page of budgets.
+    """
+
+    statuses: Annotated[list[BudgetStatus], Field(validate_default=True)] = []
+    """
+    The budgets and their current windows.
+    """
+    next_page_token: str = ""
+    """
+    Unset on the last page.
     """
 
 
@@ -5145,6 +5216,17 @@ class PriceSpec(Model):
     """
 
 
+class RaiseBudgetResponse(Model):
+    """
+    The raised budget.
+    """
+
+    budget: Budget | None = None
+    """
+    The budget.
+    """
+
+
 class ReportSpendResponse(Model):
     """
     A page of a report, most expensive first.
@@ -5214,6 +5296,17 @@ class SimulatePricesResponse(Model):
     next_page_token: str = ""
     """
     Unset on the last page.
+    """
+
+
+class UpdateBudgetResponse(Model):
+    """
+    The changed budget.
+    """
+
+    budget: Budget | None = None
+    """
+    The budget.
     """
 
 

@@ -1,3 +1,4 @@
+import { newId } from "./ids.js";
 import { money, type Amount, type Input, type ListOptions } from "./inputs.js";
 import type { Pages } from "./pages.js";
 import type {
@@ -31,6 +32,7 @@ import type {
   Price,
   PriceSpec,
   ProveEntryResponse,
+  RaiseBudgetResponse,
   ReconcileInvoiceResponse,
   ReportSpendResponse,
   SimulatePricesRequest,
@@ -97,6 +99,24 @@ export class Budgets {
     const body = { ...fields, version, update_mask: given.map(([name]) => name).join(",") };
     const address = path`/v1/budgets/${budgetId}`;
     const reply = await this.transport.call<UpdateBudgetResponse>("PATCH", address, { body });
+    return required(reply.budget);
+  }
+
+  /** Adds an amount to the hard limit until a time; 0, which has none, ends the raise before. A
+   * `raiseId` (UUIDv7) that was sent before is the same raise. */
+  async raise(
+    budgetId: string,
+    amount: Amount,
+    options: { until?: Date; reason: string; raiseId?: string },
+  ): Promise<Budget> {
+    const body = {
+      raise_id: options.raiseId ?? newId(),
+      amount: money(amount),
+      end_time: options.until,
+      reason: options.reason,
+    };
+    const address = path`/v1/budgets/${budgetId}/raise`;
+    const reply = await this.transport.call<RaiseBudgetResponse>("POST", address, { body });
     return required(reply.budget);
   }
 

@@ -73,6 +73,10 @@ test("an administrator manages the tenant", async () => {
   const changed = await admin.budgets.update("typescript", { limit: "12.50", version: budget.version });
   assert.equal(Number(changed.hard_limit.amount), 12.5);
   assert.deepEqual(changed.soft_limits, budget.soft_limits);
+  const until = new Date(Date.now() + 86_400_000);
+  const { raised } = await admin.budgets.raise("typescript", "20", { until, reason: "launch" });
+  assert.equal(Number(raised.amount.amount), 20);
+  assert.equal((await admin.budgets.raise("typescript", "0", { reason: "over" })).raised, undefined);
   assert.ok((await admin.budgets.close("typescript")).close_time);
   const made = await admin.keys.create("typescript", { scopes: ["episodes:run"] });
   assert.ok((await admin.keys.revoke(made.api_key.id)).revoke_time);

@@ -35,7 +35,8 @@ RELATED = text("""
 """)
 HOLD = text("SELECT row_to_json(h)::text FROM hold h WHERE tenant = :tenant AND key = :key")
 BUDGETS = text("""
-    SELECT asked.budget_id, asked.start, b.hard_limit, b.currency, w.posted, w.held
+    SELECT asked.budget_id, asked.start, limit_at(b, ledger_clock()) AS hard_limit, b.currency,
+           w.posted, w.held
     FROM json_to_recordset(CAST(:asked AS json)) AS asked(budget_id text, start timestamptz)
     LEFT JOIN budget b ON b.tenant = :tenant AND b.id = asked.budget_id
     LEFT JOIN budget_window w ON w.tenant = :tenant AND w.budget_id = asked.budget_id

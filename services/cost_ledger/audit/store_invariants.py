@@ -122,7 +122,7 @@ INVARIANTS = (
         f"""
         {WINDOW_MOVES}
         , moved AS (
-            SELECT m.sequence, m.kind, m.budget_id, m.held + m.posted AS change,
+            SELECT m.sequence, m.kind, m.budget_id, m.held + m.posted AS change, m.create_time,
                    CASE WHEN b.budget_window <> 'rolling' THEN m.start END AS start,
                    CASE WHEN b.budget_window = 'rolling'
                         THEN greatest(m.create_time, m.start) END AS counts_from,
@@ -130,31 +130,36 @@ INVARIANTS = (
                        AS counts_until
             FROM window_move m JOIN budget b ON b.tenant = :tenant AND b.id = m.budget_id
         ), event AS (
-            SELECT sequence, kind, budget_id, change, start, counts_from AS at
+            SELECT sequence, kind, budget_id, change, start, counts_from AS at, create_time
             FROM moved WHERE counts_from IS NULL OR counts_from < counts_until
             UNION ALL
-            SELECT 0, 'left', budget_id, -change, NULL, counts_until
+            SELECT 0, 'left', budget_id, -change, NULL, counts_until, NULL
             FROM moved WHERE counts_from < counts_until
         ), total AS (
             SELECT *, sum(change) OVER (PARTITION BY budget_id, start ORDER BY at, sequence)
                    AS used
             FROM event
         ), decided AS (
-            -- By the limit of the newest version, without a look-up for every entry.
-            SELECT sequence, budget_id, used,
-                   (max(version) OVER (PARTITION BY budget_id ORDER BY sequence))[2] AS hard_limit
+            -- By the newest version, without a look-up for every entry.
+            SELECT sequence, budget_id, used, extract(epoch FROM create_time) AS at,
+                   max(version) OVER (PARTITION BY budget_id ORDER BY sequence) AS version
             FROM (
-                SELECT sequence, budget_id, used, NULL::numeric[] AS version FROM total
+                SELECT sequence, budget_id, used, create_time, NULL::numeric[] AS version FROM total
                 WHERE kind = 'reserve' AND change > 0
                 UNION ALL
-                SELECT after_sequence + 1, budget_id, NULL, ARRAY[version, hard_limit]
+                SELECT after_sequence + 1, budget_id, NULL, NULL,
+                       ARRAY[version, hard_limit, raise_amount, extract(epoch FROM raise_until)]
                 FROM budget_version WHERE tenant = :tenant
             ) entries_and_versions
+        ), limited AS (
+            SELECT *, version[2] + CASE WHEN at < version[4] THEN version[3] ELSE 0 END
+                   AS hard_limit
+            FROM decided
         )
         SELECT format('entry %s', sequence) AS row,
                format('budget %s stands at %s after it, above its limit of %s',
                       budget_id, used, hard_limit) AS problem
-        FROM decided WHERE used > hard_limit ORDER BY sequence LIMIT 1
+        FROM limited WHERE used > hard_limit ORDER BY sequence LIMIT 1
         """,  # noqa: S608  constants
     ),
     _invariant(

@@ -1,5 +1,6 @@
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from decimal import Decimal
 
 from cost_ledger.budgets.models import (
     Budget,
@@ -11,6 +12,7 @@ from cost_ledger.budgets.models import (
     BudgetWindow,
     CountedWindow,
 )
+from cost_ledger.budgets.raises import BudgetRaise
 from cost_ledger.checks import check_text
 from cost_ledger.errors import InvalidBudget
 from podium.common.v1 import money_pb2
@@ -59,10 +61,11 @@ def budget_from_proto(message: pb.Budget, tenant: str) -> Budget:
         soft_limits=_soft_limits(message.soft_limits),
         start_time=optional_time(message, "start_time"),
         end_time=optional_time(message, "end_time"),
+        soft_limit_shares=_shares(message.soft_limit_shares),
     )
 
 
-def budget_to_proto(budget: Budget) -> pb.Budget:
+def budget_to_proto(budget: Budget, now: datetime) -> pb.Budget:
     rolling = budget.window is BudgetWindow.ROLLING
     return pb.Budget(
         id=budget.id,
@@ -78,6 +81,30 @@ def budget_to_proto(budget: Budget) -> pb.Budget:
         start_time=timestamp_to_proto(budget.start_time) if budget.start_time else None,
         end_time=timestamp_to_proto(budget.end_time) if budget.end_time else None,
         version=budget.version,
+        raised=_raise_to_proto(budget.raised, now) if budget.raised else None,
+        soft_limit_shares=map(float, budget.soft_limit_shares),
+    )
+
+
+def raise_from_proto(message: pb.RaiseBudgetRequest, by: str) -> BudgetRaise:
+    return BudgetRaise(
+        id=message.raise_id,
+        amount=money_from_proto(message.amount),
+        until=optional_time(message, "end_time"),
+        reason=message.reason,
+        by=by,
+    )
+
+
+def _raise_to_proto(raised: BudgetRaise, now: datetime) -> pb.BudgetRaise | None:
+    if raised.until is None or not raised.holds(now):
+        return None
+    return pb.BudgetRaise(
+        id=raised.id,
+        amount=money_to_proto(raised.amount),
+        end_time=timestamp_to_proto(raised.until),
+        reason=raised.reason,
+        raised_by=raised.by,
     )
 
 
@@ -90,7 +117,13 @@ def change_from_proto(message: pb.UpdateBudgetRequest, tenant: str) -> BudgetCha
         hard_limit=optional_money_from_proto(message.hard_limit),
         soft_limits=_soft_limits(message.soft_limits),
         end_time=optional_time(message, "end_time"),
+        soft_limit_shares=_shares(message.soft_limit_shares),
     )
+
+
+def _shares(numbers: Sequence[float]) -> tuple[Decimal, ...]:
+    """The decimals that the numbers were written as."""
+    return tuple(Decimal(repr(number)) for number in numbers)
 
 
 def _soft_limits(messages: Sequence[money_pb2.Money]) -> tuple[Money, ...]:
@@ -110,10 +143,10 @@ def _field(path: str) -> BudgetField:
 
 def status_to_proto(status: BudgetStatus) -> pb.BudgetStatus:
     code = status.budget.hard_limit.currency_code
-    end, forecast = status.window_end, status.forecast(datetime.now(UTC))
+    end, forecast = status.window_end, status.forecast
     exhausted = forecast and forecast.exhaust_time
     return pb.BudgetStatus(
-        budget=budget_to_proto(status.budget),
+        budget=budget_to_proto(status.budget, status.read_time),
         window_start=timestamp_to_proto(status.window_start),
         posted=money_to_proto(Money(status.posted, code)),
         held=money_to_proto(Money(status.held, code)),
@@ -121,6 +154,7 @@ def status_to_proto(status: BudgetStatus) -> pb.BudgetStatus:
         window_end=timestamp_to_proto(end) if end else None,
         forecast=money_to_proto(forecast.posted) if forecast else None,
         exhaust_time=timestamp_to_proto(exhausted) if exhausted else None,
+        limit=money_to_proto(status.limit),
     )
 
 
@@ -173,6 +207,7 @@ def alert_to_proto(alert: BudgetAlert) -> alert_pb2.BudgetAlert:
         hard_limit=money_to_proto(alert.hard_limit),
         create_time=timestamp_to_proto(alert.create_time),
         publish_time=timestamp_to_proto(published) if published else None,
+        share=float(alert.share),
     )
 
 

@@ -10,6 +10,7 @@ from decimal import Decimal
 from enum import StrEnum
 from zoneinfo import ZoneInfo, available_timezones
 
+from cost_ledger.budgets.raises import BudgetRaise
 from cost_ledger.errors import BudgetChanged, BudgetEnded, InvalidBudget
 from podium_kit.money import Money
 
@@ -17,6 +18,8 @@ ID_CHARACTERS_MAX = 128
 CLOCK_SKEW_MAX = timedelta(minutes=5)
 ROLLING_MIN_S = 60.0
 ROLLING_MAX_S = 31 * 86_400.0
+SHARES_MAX = 5
+SHARE_PLACES = 4
 # "localtime" is whatever a machine's is; PostgreSQL's own list does not have it.
 TIME_ZONES = frozenset(available_timezones()) - {"localtime"}
 
@@ -60,6 +63,10 @@ class Budget:
     close_time: datetime | None = None
     # Counts from 1; 0 until the store fills it.
     version: int = 0
+    # Of the limit that holds when they are passed.
+    soft_limit_shares: tuple[Decimal, ...] = ()
+    # The last one, also when it is over.
+    raised: BudgetRaise | None = None
 
     def __post_init__(self) -> None:
         if not self.id or len(self.id) > ID_CHARACTERS_MAX or "\0" in self.id:
@@ -94,6 +101,39 @@ class Budget:
                 raise InvalidBudget("soft limits must be in the currency of the hard limit")
             if limit.amount > self.hard_limit.amount:
                 raise InvalidBudget(f"soft limit {limit} is above the hard limit: never reached")
+        if self.raised:
+            # Raises InvalidMoney where the sum is out of range.
+            _ = self.hard_limit + self.raised.amount
+        self._check_shares()
+
+    def _check_shares(self) -> None:
+        shares = self.soft_limit_shares
+        if len(shares) > SHARES_MAX:
+            raise InvalidBudget(f"{len(shares)} soft_limit_shares; give at most {SHARES_MAX}")
+        for share in shares:
+            if not share.is_finite() or not 0 < share <= 1 or share != round(share, SHARE_PLACES):
+                raise InvalidBudget(
+                    f"soft_limit_shares has {share}; give shares above 0 and at most 1 with at "
+                    f"most {SHARE_PLACES} decimals, like 0.8"
+                )
+        if list(shares) != sorted(set(shares)):
+            raise InvalidBudget("soft_limit_shares must ascend, each once, like 0.8, 0.95")
+
+    def limit_at(self, now: datetime) -> Money:
+        """Returns the hard limit, and with it a raise that holds."""
+        raised = self.raised
+        return self.hard_limit + raised.amount if raised and raised.holds(now) else self.hard_limit
+
+    def with_raise(self, raised: BudgetRaise, now: datetime) -> "Budget":
+        """Raises BudgetEnded, InvalidBudget."""
+        self.check_open(now)
+        raised.check_new(now)
+        if raised.amount.currency_code != self.hard_limit.currency_code:
+            raise InvalidBudget(
+                f"budget {self.id} counts {self.hard_limit.currency_code}; {raised.amount} is "
+                "another currency"
+            )
+        return replace(self, raised=raised, version=self.version + 1)
 
     def check_not_past(self, now: datetime) -> None:
         """Raises InvalidBudget for a start in the past, whose spending was not counted."""
@@ -121,10 +161,15 @@ class BudgetStatus:
     window_start: datetime
     posted: Decimal
     held: Decimal
+    read_time: datetime
+
+    @property
+    def limit(self) -> Money:
+        return self.budget.limit_at(self.read_time)
 
     @property
     def remaining(self) -> Decimal:
-        return max(Decimal(0), self.budget.hard_limit.amount - self.posted - self.held)
+        return max(Decimal(0), self.limit.amount - self.posted - self.held)
 
     @property
     def window_end(self) -> datetime | None:
@@ -132,20 +177,31 @@ class BudgetStatus:
         rolling = self.budget.window is BudgetWindow.ROLLING
         return self.budget.end_time if rolling else window_end(self.budget, self.window_start)
 
-    def forecast(self, now: datetime) -> "Forecast | None":
+    @property
+    def forecast(self) -> "Forecast | None":
         """A straight line through what is posted since the window began, or the budget in it."""
-        budget, end = self.budget, self.window_end
+        budget, end, now = self.budget, self.window_end, self.read_time
         begins = (self.window_start, budget.start_time, budget.create_time)
         begin = max(each for each in begins if each is not None)
         if end is None or not begin < now < end or (now - begin) * FORECAST_MIN < end - begin:
             return None
         passed, length = _seconds(now - begin), _seconds(end - begin)
-        limit = budget.hard_limit.amount
         posted = Money(self.posted * length / passed, budget.hard_limit.currency_code)
-        exhausted = None
-        if self.posted and posted.amount > limit:
-            exhausted = begin + (now - begin) * float(limit / self.posted)
-        return Forecast(posted.quantized(), exhausted)
+        return Forecast(posted.quantized(), self._exhaust_time(begin, end, posted))
+
+    def _exhaust_time(self, begin: datetime, end: datetime, at_end: Money) -> datetime | None:
+        """Returns when the line meets the limit, which falls where a raise ends before `end`."""
+        raised, limit = self.budget.raised, self.limit
+        met = self._met(begin, limit) if at_end > limit else None
+        if raised is None or raised.until is None or not self.read_time < raised.until < end:
+            return met
+        if met is not None and met < raised.until:
+            return met
+        base = self.budget.hard_limit
+        return max(raised.until, self._met(begin, base)) if at_end > base else None
+
+    def _met(self, begin: datetime, limit: Money) -> datetime:
+        return begin + (self.read_time - begin) * float(limit.amount / self.posted)
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,7 +287,10 @@ class WindowStatus:
 
 @dataclass(frozen=True, slots=True)
 class BudgetAlert:
-    """A soft limit that was passed. `sequence` counts over all tenants, oldest first."""
+    """A soft limit that was passed. `sequence` counts over all tenants, oldest first.
+
+    `share` is that of `hard_limit` which the soft limit is, or 0 of one that is an amount.
+    """
 
     sequence: int
     tenant: str
@@ -242,18 +301,23 @@ class BudgetAlert:
     hard_limit: Money
     create_time: datetime
     publish_time: datetime | None
+    share: Decimal
 
     @property
     def id(self) -> str:
         """One per budget, window and soft limit, for ever: consumers drop what they know."""
         start = self.window_start.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-        return f"{self.tenant}/{self.budget_id}/{start}/{self.soft_limit.amount_string()}"
+        passed = self.soft_limit.amount_string()
+        if self.share:
+            passed = f"{(self.share * 100).normalize():f}%"
+        return f"{self.tenant}/{self.budget_id}/{start}/{passed}"
 
 
 class BudgetField(StrEnum):
     HARD_LIMIT = "hard_limit"
     SOFT_LIMITS = "soft_limits"
     END_TIME = "end_time"
+    SOFT_LIMIT_SHARES = "soft_limit_shares"
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,6 +335,7 @@ class BudgetChange:
     hard_limit: Money | None = None
     soft_limits: tuple[Money, ...] = ()
     end_time: datetime | None = None
+    soft_limit_shares: tuple[Decimal, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.fields:
@@ -301,12 +366,13 @@ class BudgetChange:
         return replace(changed, version=budget.version + 1)
 
     def _changed(self, budget: Budget) -> Budget:
-        hard, soft, end = (field in self.fields for field in BudgetField)
+        hard, soft, end, shares = (field in self.fields for field in BudgetField)
         return replace(
             budget,
             hard_limit=self.hard_limit if hard and self.hard_limit else budget.hard_limit,
             soft_limits=self.soft_limits if soft else budget.soft_limits,
             end_time=self.end_time if end else budget.end_time,
+            soft_limit_shares=self.soft_limit_shares if shares else budget.soft_limit_shares,
         )
 
     def _check_currency(self, budget: Budget) -> None:

@@ -9,8 +9,15 @@ from cost_ledger.budgets.models import (
     BudgetStatus,
     CountedWindow,
 )
+from cost_ledger.budgets.raises import BudgetRaise
 from cost_ledger.budgets.store import AlertStore, BudgetStore
-from cost_ledger.errors import BudgetConflict, BudgetNotFound, InvalidBudget, UnpricedCurrency
+from cost_ledger.errors import (
+    BudgetConflict,
+    BudgetNotFound,
+    InvalidBudget,
+    RaiseReused,
+    UnpricedCurrency,
+)
 from podium_kit.rpc.identity import Scope, current_identity, require_scope
 
 # What the ids of named budgets begin with that an episode shares with the episodes it calls.
@@ -43,7 +50,7 @@ class BudgetBook:
         self._store = store
         self._alerts = alerts
 
-    async def create(self, budget: Budget) -> Budget:
+    async def create(self, budget: Budget) -> BudgetStatus:
         """Returns the stored budget. Raises BudgetConflict for an id with other content,
         BudgetEnded, UnpricedCurrency."""
         if await self._store.status(budget.tenant, budget.id) is None:
@@ -52,13 +59,14 @@ class BudgetBook:
             if priced := await self._store.other_currencies(budget.tenant, currency):
                 raise UnpricedCurrency(currency, priced)
             await self._store.add(budget)
-        stored = (await self.status(budget.tenant, budget.id)).budget
+        status = await self.status(budget.tenant, budget.id)
+        stored = status.budget
         # A closed budget limits nothing, so creating it again is an error.
         stored.check_open(datetime.now(UTC))
         created = replace(await self._store.as_created(stored), create_time=None, close_time=None)
         if replace(created, version=budget.version) != budget:
             raise BudgetConflict(budget.id)
-        return stored
+        return status
 
     async def status(self, tenant: str, budget_id: str) -> BudgetStatus:
         status = await self._store.status(tenant, budget_id)
@@ -76,18 +84,33 @@ class BudgetBook:
         budget = (await self.status(tenant, budget_id)).budget
         return await self._store.windows(budget, before, limit)
 
-    async def update(self, change: BudgetChange) -> Budget:
+    async def update(self, change: BudgetChange) -> BudgetStatus:
         async with self._store.changing(change.tenant, change.budget_id) as changing:
             if changing is None:
                 raise BudgetNotFound(change.budget_id)
             changed = change.applied_to(changing.budget, changing.now)
             if changed != changing.budget:
                 await changing.write(changed)
-        return changed
+        return await self.status(change.tenant, change.budget_id)
 
-    async def close(self, tenant: str, budget_id: str) -> Budget:
+    async def raise_limit(self, tenant: str, budget_id: str, raised: BudgetRaise) -> BudgetStatus:
+        """Replaces the raise before; a retry changes nothing, also after the end.
+
+        Raises BudgetNotFound, BudgetEnded, RaiseReused and InvalidBudget.
+        """
+        async with self._store.changing(tenant, budget_id) as changing:
+            if changing is None:
+                raise BudgetNotFound(budget_id)
+            made = await changing.made_raise(raised.id)
+            if made is None:
+                await changing.write(changing.budget.with_raise(raised, changing.now))
+            elif replace(made, by=raised.by) != raised:
+                raise RaiseReused(budget_id, raised.id)
+        return await self.status(tenant, budget_id)
+
+    async def close(self, tenant: str, budget_id: str) -> BudgetStatus:
         await self._store.close(tenant, budget_id)
-        return (await self.status(tenant, budget_id)).budget
+        return await self.status(tenant, budget_id)
 
     async def alerts(
         self, tenant: str, budget_id: str, before: int, limit: int

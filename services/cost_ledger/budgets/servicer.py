@@ -11,13 +11,16 @@ from cost_ledger.budgets.convert import (
     change_from_proto,
     next_alerts_page,
     next_windows_page,
+    raise_from_proto,
     status_to_proto,
     window_from_token,
     window_to_proto,
 )
+from cost_ledger.budgets.models import BudgetStatus
 from cost_ledger.budgets.service import BudgetBook, require_budget_write
 from podium.ledger.v1 import budget_service_pb2 as pb
 from podium.ledger.v1 import budget_service_pb2_grpc as rpc
+from podium_kit.rpc.identity import current_identity
 from podium_kit.rpc.pages import decode_page_token, encode_page_token, page_size
 
 Context = grpc.aio.ServicerContext[Any, Any]
@@ -32,7 +35,7 @@ class BudgetServicer(rpc.BudgetServiceServicer):
     ) -> pb.CreateBudgetResponse:
         budget = budget_from_proto(request.budget, tenant_named(request.tenant))
         require_budget_write(budget)
-        return pb.CreateBudgetResponse(budget=budget_to_proto(await self._budgets.create(budget)))
+        return pb.CreateBudgetResponse(budget=_budget(await self._budgets.create(budget)))
 
     async def GetBudget(
         self, request: pb.GetBudgetRequest, context: Context
@@ -73,7 +76,18 @@ class BudgetServicer(rpc.BudgetServiceServicer):
         change = change_from_proto(request, tenant_named(request.tenant))
         status = await self._budgets.status(change.tenant, change.budget_id)
         require_budget_write(status.budget)
-        return pb.UpdateBudgetResponse(budget=budget_to_proto(await self._budgets.update(change)))
+        return pb.UpdateBudgetResponse(budget=_budget(await self._budgets.update(change)))
+
+    async def RaiseBudget(
+        self, request: pb.RaiseBudgetRequest, context: Context
+    ) -> pb.RaiseBudgetResponse:
+        tenant = tenant_named(request.tenant)
+        raised = raise_from_proto(request, current_identity().subject)
+        status = await self._budgets.status(tenant, request.id)
+        require_budget_write(status.budget)
+        return pb.RaiseBudgetResponse(
+            budget=_budget(await self._budgets.raise_limit(tenant, request.id, raised))
+        )
 
     async def CloseBudget(
         self, request: pb.CloseBudgetRequest, context: Context
@@ -81,9 +95,7 @@ class BudgetServicer(rpc.BudgetServiceServicer):
         tenant = tenant_named(request.tenant)
         status = await self._budgets.status(tenant, request.id)
         require_budget_write(status.budget)
-        return pb.CloseBudgetResponse(
-            budget=budget_to_proto(await self._budgets.close(tenant, request.id))
-        )
+        return pb.CloseBudgetResponse(budget=_budget(await self._budgets.close(tenant, request.id)))
 
     async def ListAlerts(
         self, request: pb.ListAlertsRequest, context: Context
@@ -97,3 +109,7 @@ class BudgetServicer(rpc.BudgetServiceServicer):
             alerts=[alert_to_proto(alert) for alert in alerts],
             next_page_token=next_alerts_page(alerts, limit),
         )
+
+
+def _budget(status: BudgetStatus) -> pb.Budget:
+    return budget_to_proto(status.budget, status.read_time)

@@ -18,21 +18,24 @@ from cost_ledger.budgets.models import (
     CountedWindow,
     window_end,
 )
+from cost_ledger.budgets.raises import BudgetRaise
 from cost_ledger.store_engine import set_scope, tenant_transaction
 from podium_kit.money import Money
 
 # Asks for its window at once: one whose time zone PostgreSQL does not know would fail every call.
 ADD = text("""
     INSERT INTO budget (tenant, id, scope, scope_id, budget_window, rolling_length_s, time_zone,
-                        currency, hard_limit, soft_limits, start_time, end_time)
+                        currency, hard_limit, soft_limits, start_time, end_time,
+                        soft_limit_shares)
     VALUES (:tenant, :id, :scope, :scope_id, :window, :rolling_length_s, :time_zone,
-            :currency, :hard_limit, CAST(:soft_limits AS numeric[]), :start_time, :end_time)
+            :currency, :hard_limit, CAST(:soft_limits AS numeric[]), :start_time, :end_time,
+            CAST(:soft_limit_shares AS numeric[]))
     ON CONFLICT DO NOTHING
     RETURNING window_start(budget, ledger_clock())
 """)
 
 STATUS = """
-    SELECT b.*, span.start, used.posted, used.held
+    SELECT b.*, span.start, used.posted, used.held, ledger_clock() AS read_time
     FROM budget b
     CROSS JOIN LATERAL (
         SELECT window_first(b, ledger_clock()) AS first,
@@ -57,18 +60,25 @@ PAGE = text(
 """
 )
 
-# With the limit of the last version before its end.
+# With the limit of the last version before its end, and a raise that held then or holds now.
 WINDOWS = text("""
     SELECT w.start, w.posted, w.held, version.hard_limit
     FROM budget b JOIN budget_window w ON (w.tenant, w.budget_id) = (b.tenant, b.id)
     CROSS JOIN LATERAL (
-        SELECT v.hard_limit FROM budget_version v
+        SELECT CASE b.budget_window
+            WHEN 'total' THEN NULL
+            WHEN 'rolling' THEN w.start + interval '1 minute'
+            ELSE (w.start AT TIME ZONE b.time_zone
+                  + CAST('1 ' || b.budget_window AS interval)) AT TIME ZONE b.time_zone
+        END AS until
+    ) span
+    CROSS JOIN LATERAL (
+        SELECT v.hard_limit + CASE
+            WHEN least(span.until, ledger_clock()) < v.raise_until THEN v.raise_amount ELSE 0
+        END AS hard_limit
+        FROM budget_version v
         WHERE v.tenant = b.tenant AND v.budget_id = b.id
-          AND (v.version = 1 OR b.budget_window = 'total' OR v.create_time < CASE b.budget_window
-              WHEN 'rolling' THEN w.start + interval '1 minute'
-              ELSE (w.start AT TIME ZONE b.time_zone
-                    + CAST('1 ' || b.budget_window AS interval)) AT TIME ZONE b.time_zone
-          END)
+          AND (v.version = 1 OR span.until IS NULL OR v.create_time < span.until)
         ORDER BY v.version DESC LIMIT 1
     ) version
     WHERE b.tenant = :tenant AND b.id = :id
@@ -88,7 +98,10 @@ CLOCK = text("SELECT ledger_clock()")
 UPDATE = text("""
     UPDATE budget
     SET hard_limit = :hard_limit, soft_limits = CAST(:soft_limits AS numeric[]),
-        end_time = :end_time, version = :version
+        end_time = :end_time, version = :version,
+        soft_limit_shares = CAST(:soft_limit_shares AS numeric[]), raise_id = :raise_id,
+        raise_amount = CAST(:raise_amount AS numeric), raise_until = :raise_until,
+        raise_reason = :raise_reason, raised_by = :raised_by
     WHERE tenant = :tenant AND id = :id
 """)
 # Alerts are raised when a window's row is written; this writes its newest as it is.
@@ -102,8 +115,13 @@ TOUCH = text("""
     )
 """)
 CREATED = text("""
-    SELECT hard_limit, soft_limits, end_time FROM budget_version
+    SELECT hard_limit, soft_limits, end_time, soft_limit_shares FROM budget_version
     WHERE tenant = :tenant AND budget_id = :id AND version = 1
+""")
+MADE_RAISE = text("""
+    SELECT * FROM budget_version
+    WHERE tenant = :tenant AND budget_id = :id AND raise_id = :raise_id
+    ORDER BY version LIMIT 1
 """)
 
 
@@ -117,7 +135,7 @@ PRICED = text("""
 """)
 ALERT = """
     SELECT a.sequence, a.tenant, a.budget_id, a.start, a.soft_limit, a.posted, a.create_time,
-           a.publish_time, b.hard_limit, b.currency
+           a.publish_time, a.hard_limit, a.share, b.currency
     FROM budget_alert a JOIN budget b ON (b.tenant, b.id) = (a.tenant, a.budget_id)
 """
 
@@ -143,6 +161,7 @@ class BudgetStore:
             soft_limits=[limit.amount for limit in budget.soft_limits],
             start_time=budget.start_time,
             end_time=budget.end_time,
+            soft_limit_shares=list(budget.soft_limit_shares),
         )
 
     async def other_currencies(self, tenant: str, currency_code: str) -> list[str]:
@@ -187,6 +206,8 @@ class BudgetStore:
             hard_limit=Money(row.hard_limit, code),
             soft_limits=tuple(Money(amount, code) for amount in row.soft_limits),
             end_time=row.end_time,
+            soft_limit_shares=tuple(row.soft_limit_shares),
+            raised=None,
         )
 
     @asynccontextmanager
@@ -236,9 +257,40 @@ class BudgetBeingChanged:
             "soft_limits": [limit.amount for limit in changed.soft_limits],
             "end_time": changed.end_time,
             "version": changed.version,
+            "soft_limit_shares": list(changed.soft_limit_shares),
+            **_raise_values(changed.raised),
         }
         await self.connection.execute(UPDATE, values)
         await self.connection.execute(TOUCH, {"tenant": changed.tenant, "id": changed.id})
+
+    async def made_raise(self, raise_id: str) -> BudgetRaise | None:
+        """Returns the raise of that id, also one that is over or was replaced."""
+        budget = self.budget
+        values = {"tenant": budget.tenant, "id": budget.id, "raise_id": raise_id}
+        row = (await self.connection.execute(MADE_RAISE, values)).one_or_none()
+        return _raise(row, budget.hard_limit.currency_code) if row else None
+
+
+def _raise_values(raised: BudgetRaise | None) -> dict[str, object]:
+    return {
+        "raise_id": raised and raised.id,
+        "raise_amount": raised and raised.amount.amount,
+        "raise_until": raised and raised.until,
+        "raise_reason": raised and raised.reason,
+        "raised_by": raised and raised.by,
+    }
+
+
+def _raise(row: Any, currency_code: str) -> BudgetRaise | None:
+    if row.raise_id is None:
+        return None
+    return BudgetRaise(
+        row.raise_id,
+        Money(row.raise_amount, currency_code),
+        row.raise_until,
+        row.raise_reason,
+        row.raised_by,
+    )
 
 
 def _status(row: Any) -> BudgetStatus:
@@ -258,8 +310,10 @@ def _status(row: Any) -> BudgetStatus:
         create_time=row.create_time,
         close_time=row.close_time,
         version=row.version,
+        soft_limit_shares=tuple(row.soft_limit_shares),
+        raised=_raise(row, row.currency),
     )
-    return BudgetStatus(budget, row.start, row.posted, row.held)
+    return BudgetStatus(budget, row.start, row.posted, row.held, row.read_time)
 
 
 ALERTS = text(
@@ -308,14 +362,17 @@ class AlertStore:
 
 
 def _alert(row: Any) -> BudgetAlert:
+    hard_limit = Money(row.hard_limit, row.currency)
+    amount = Money(row.soft_limit, row.currency)
     return BudgetAlert(
         sequence=row.sequence,
         tenant=row.tenant,
         budget_id=row.budget_id,
         window_start=row.start,
-        soft_limit=Money(row.soft_limit, row.currency),
+        soft_limit=(hard_limit * row.share).quantized() if row.share else amount,
         posted=Money(row.posted, row.currency),
-        hard_limit=Money(row.hard_limit, row.currency),
+        hard_limit=hard_limit,
         create_time=row.create_time,
         publish_time=row.publish_time,
+        share=row.share,
     )

@@ -88,6 +88,7 @@ def budget_alert(tenant: str, passed: PassedLimit) -> Event:
             "soft_limit": _money(passed.soft_limit),
             "posted": _money(passed.posted),
             "hard_limit": _money(passed.hard_limit),
+            "share": passed.share,
             "create_time": _time(passed.create_time),
         },
     )

@@ -68,6 +68,8 @@ class PassedLimit:
     posted: Money
     hard_limit: Money
     create_time: datetime
+    # Of the hard limit; 0 of a soft limit that is an amount.
+    share: float
 
 
 @dataclass(frozen=True)

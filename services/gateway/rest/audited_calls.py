@@ -57,6 +57,7 @@ RESOURCES = {
     f"{POLICIES}/RecordLearningStep": Resource("step.policy", POLICIES, "GetPolicy", "name"),
     f"{BUDGETS}/CreateBudget": Resource("budget.id", BUDGETS, "GetBudget", "id"),
     f"{BUDGETS}/UpdateBudget": Resource("id", BUDGETS, "GetBudget", "id"),
+    f"{BUDGETS}/RaiseBudget": Resource("id", BUDGETS, "GetBudget", "id"),
     f"{BUDGETS}/CloseBudget": Resource("id", BUDGETS, "GetBudget", "id"),
     f"{PRICES}/CreatePrices": Resource("specs.sku", PRICES, "GetEffectivePrices", "skus"),
     # The answer shows what is gone.

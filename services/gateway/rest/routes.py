@@ -117,6 +117,7 @@ ROUTES = (
     Route("GET", "/v1/budgets/{id}/windows", BUDGETS, "ListBudgetWindows"),
     Route("GET", "/v1/budgets/{id}", BUDGETS, "GetBudget"),
     Route("PATCH", "/v1/budgets/{id}", BUDGETS, "UpdateBudget"),
+    Route("POST", "/v1/budgets/{id}/raise", BUDGETS, "RaiseBudget"),
     Route("POST", "/v1/budgets/{id}/close", BUDGETS, "CloseBudget"),
     Route("GET", "/v1/budget-alerts", BUDGETS, "ListAlerts"),
     Route("POST", "/v1/prices", PRICES, "CreatePrices"),

@@ -191,6 +191,15 @@ RPCS: dict[str, Case] = {
         REJECTED,
         {"id": "$budget", "update_mask": "softLimits"},
     ),
+    "BudgetService/RaiseBudget": (
+        REJECTED,
+        {
+            "id": "$budget",
+            "raise_id": "01890a5d-ac96-774b-bcce-b302099a8057",
+            "amount": {"currency_code": "USD", "amount": "0"},
+            "reason": "$unknown",
+        },
+    ),
     "BudgetService/CloseBudget": (REJECTED, {"id": "$budget"}),
     "BudgetService/ListBudgets": (OWN, {}),
     "BudgetService/ListAlerts": (OWN, {"budget_id": "$budget"}),

@@ -244,6 +244,22 @@ def test_spend_prices_and_budgets_are_reported_exactly(
     assert podium("budgets", "update", "monthly").returncode != 0
     change = podium.json("audit", "log", "--action", "UpdateBudget")
     assert "monthly" in str(change)
+    shares = podium("budgets", "update", "monthly", "--alert-at", "95%", "--alert-at", "80%")
+    assert shares.returncode == 0, shares.stderr
+    assert "80%, 95%" in podium("budgets", "show", "monthly").stdout
+    launch = ("budgets", "raise", "monthly", "20USD", "--for", "2d", "--reason", "launch")
+    raised = podium(*launch)
+    assert "is raised by $20 until" in raised.stdout, raised.stderr
+    assert "raised" in podium("budgets", "list").stdout
+    shown = podium("budgets", "show", "monthly").stdout
+    assert "$27" in shown
+    assert ": launch" in shown
+    assert "launch" in str(podium.json("audit", "log", "--action", "RaiseBudget"))
+    assert podium(*launch, "--until", "2030-01-01").returncode == 2
+    assert "more than 31 days ahead" in podium(*launch[:5], "40d", *launch[6:]).stderr
+    over = podium("budgets", "raise", "monthly", "0", "--reason", "it is over")
+    assert "is not raised any more" in over.stdout, over.stderr
+    assert "raised" not in podium("budgets", "show", "monthly").stdout
     assert podium("budgets", "close", "monthly").returncode == 0
 
 

@@ -78,7 +78,7 @@ class GivenBudgets(BudgetServiceServicer):
     async def _unasked(self, request: Any, context: Any) -> Any:
         raise NotImplementedError("the registry only asks whether a budget exists")
 
-    CreateBudget = ListBudgets = UpdateBudget = CloseBudget = ListAlerts = _unasked
+    CreateBudget = ListBudgets = UpdateBudget = RaiseBudget = CloseBudget = ListAlerts = _unasked
     ListBudgetWindows = _unasked
 
 

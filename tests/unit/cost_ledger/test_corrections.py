@@ -158,7 +158,7 @@ class BudgetsInMemory(BudgetStore):
         budget = self.budgets.get(budget_id)
         if budget is None or budget.create_time is None:
             return None
-        return BudgetStatus(budget, budget.create_time, Decimal(0), Decimal(0))
+        return BudgetStatus(budget, budget.create_time, Decimal(0), Decimal(0), budget.create_time)
 
     async def other_currencies(self, tenant: str, currency_code: str) -> list[str]:
         return []

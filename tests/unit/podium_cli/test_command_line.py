@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from datetime import datetime
+from decimal import Decimal
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from podium_cli.inputs import (
     parse_labels,
     parse_money,
     parse_seconds,
+    parse_share,
     parse_start,
     parse_time,
 )
@@ -168,7 +170,8 @@ def test_a_length_of_time_that_no_calendar_holds_is_rejected(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "shown"), [("0.05", "0.05 USD"), ("$2", "2 USD"), ("1.5 eur", "1.5 EUR")]
+    ("text", "shown"),
+    [("0.05", "0.05 USD"), ("$2", "2 USD"), ("1.5 eur", "1.5 EUR"), ("20USD", "20 USD")],
 )
 def test_money_is_dollars_unless_a_currency_is_named(text: str, shown: str) -> None:
     money = parse_money(text)
@@ -179,6 +182,17 @@ def test_money_is_dollars_unless_a_currency_is_named(text: str, shown: str) -> N
 def test_other_amounts_are_rejected(text: str) -> None:
     with pytest.raises(UsageError):
         parse_money(text)
+
+
+@pytest.mark.parametrize(("text", "share"), [("80%", "0.8"), ("99.5 %", "0.995"), ("100%", "1")])
+def test_a_share_is_a_part_of_a_hundred(text: str, share: str) -> None:
+    assert parse_share(text) == Decimal(share)
+
+
+@pytest.mark.parametrize("text", ["0%", "100.1%", "-5%", "some%", "%", "0.001%"])
+def test_other_shares_are_rejected(text: str) -> None:
+    with pytest.raises(UsageError, match="is no share"):
+        parse_share(text)
 
 
 def test_labels_keep_what_follows_the_first_equals_sign() -> None:

@@ -175,7 +175,9 @@ class Registered(Gateway):
             found.policies.extend(policy_pb2.Policy(spec=spec) for spec in specs)
         if isinstance(found, budgets_pb2.ListBudgetsResponse):
             budgets = [budgets_pb2.Budget(id=name) for name in self.budgets]
-            found.statuses.extend(budgets_pb2.BudgetStatus(budget=each) for each in budgets)
+            found.statuses.extend(
+                budgets_pb2.BudgetStatus(budget=each, limit=each.hard_limit) for each in budgets
+            )
         return found
 
 

@@ -6,6 +6,7 @@ from typing import Literal
 
 from podium_client._async.pages import AsyncPages
 from podium_client._async.transport import AsyncTransport, required
+from podium_client.ids import new_id
 from podium_client.models import (
     Budget,
     BudgetAlert,
@@ -16,6 +17,8 @@ from podium_client.models import (
     GetBudgetResponse,
     ListAlertsResponse,
     ListBudgetsResponse,
+    RaiseBudgetRequest,
+    RaiseBudgetResponse,
     UpdateBudgetRequest,
     UpdateBudgetResponse,
 )
@@ -97,6 +100,26 @@ class AsyncBudgets:
         reply = await self._transport.call(
             "PATCH", path(BUDGET, id=budget_id), UpdateBudgetResponse, body=body
         )
+        return required(reply.budget)
+
+    async def raise_limit(
+        self,
+        budget_id: str,
+        amount: Amount,
+        *,
+        until: datetime | None,
+        reason: str,
+        raise_id: str = "",
+    ) -> Budget:
+        """Adds an amount to the hard limit until a time; 0, which has none, ends the raise before.
+
+        A `raise_id` (UUIDv7) that was sent before is the same raise.
+        """
+        body = RaiseBudgetRequest(
+            raise_id=raise_id or new_id(), amount=money(amount), end_time=until, reason=reason
+        )
+        address = path(BUDGET + "/raise", id=budget_id)
+        reply = await self._transport.call("POST", address, RaiseBudgetResponse, body=body)
         return required(reply.budget)
 
     async def close(self, budget_id: str) -> Budget:

@@ -7,6 +7,7 @@ from typing import Literal
 
 from podium_client._sync.pages import Pages
 from podium_client._sync.transport import Transport, required
+from podium_client.ids import new_id
 from podium_client.models import (
     Budget,
     BudgetAlert,
@@ -17,6 +18,8 @@ from podium_client.models import (
     GetBudgetResponse,
     ListAlertsResponse,
     ListBudgetsResponse,
+    RaiseBudgetRequest,
+    RaiseBudgetResponse,
     UpdateBudgetRequest,
     UpdateBudgetResponse,
 )
@@ -98,6 +101,26 @@ class Budgets:
         reply = self._transport.call(
             "PATCH", path(BUDGET, id=budget_id), UpdateBudgetResponse, body=body
         )
+        return required(reply.budget)
+
+    def raise_limit(
+        self,
+        budget_id: str,
+        amount: Amount,
+        *,
+        until: datetime | None,
+        reason: str,
+        raise_id: str = "",
+    ) -> Budget:
+        """Adds an amount to the hard limit until a time; 0, which has none, ends the raise before.
+
+        A `raise_id` (UUIDv7) that was sent before is the same raise.
+        """
+        body = RaiseBudgetRequest(
+            raise_id=raise_id or new_id(), amount=money(amount), end_time=until, reason=reason
+        )
+        address = path(BUDGET + "/raise", id=budget_id)
+        reply = self._transport.call("POST", address, RaiseBudgetResponse, body=body)
         return required(reply.budget)
 
     def close(self, budget_id: str) -> Budget:

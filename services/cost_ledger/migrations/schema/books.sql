@@ -52,12 +52,13 @@ BEGIN
     RETURN (
         SELECT json_agg(status) FROM (
             SELECT asked.tenant, asked.scope, asked.scope_id, asked.at, b.id,
-                   b.hard_limit, b.currency, b.first, b.start, used.used, used.held, used.row_exists
+                   b.limit_then AS hard_limit, b.currency, b.first, b.start, used.used, used.held, used.row_exists
             FROM json_to_recordset(scopes)
                 AS asked(tenant text, scope text, scope_id text, at timestamptz)
             CROSS JOIN LATERAL (
                 SELECT b.*, window_first(b, coalesce(asked.at, now)) AS first,
-                       window_start(b, coalesce(asked.at, now)) AS start
+                       window_start(b, coalesce(asked.at, now)) AS start,
+                       limit_at(b, coalesce(asked.at, now)) AS limit_then
                 FROM budget b
                 WHERE b.tenant = asked.tenant AND b.scope = asked.scope
                   AND b.scope_id = asked.scope_id

@@ -14,6 +14,14 @@ CREATE TABLE budget (
     start_time timestamptz,
     end_time timestamptz,
     version bigint NOT NULL DEFAULT 1,
+    -- Shares of the limit that holds when they are passed.
+    soft_limit_shares numeric(5, 4)[] NOT NULL DEFAULT '{}',
+    -- What is added to the limit until a time. The last one stays here when it is over.
+    raise_id text,
+    raise_amount numeric(28, 12) CHECK (raise_amount >= 0),
+    raise_until timestamptz,
+    raise_reason text,
+    raised_by text,
     PRIMARY KEY (tenant, id)
 );
 
@@ -24,6 +32,9 @@ CREATE FUNCTION budget_holds(budget, timestamptz) RETURNS boolean STABLE LANGUAG
 RETURN $1.close_time IS NULL
     AND ($1.start_time IS NULL OR $1.start_time <= $2)
     AND ($1.end_time IS NULL OR $2 < $1.end_time);
+
+CREATE FUNCTION limit_at(budget, timestamptz) RETURNS numeric STABLE LANGUAGE sql
+RETURN $1.hard_limit + CASE WHEN $2 < $1.raise_until THEN $1.raise_amount ELSE 0 END;
 
 -- A row per window that money was counted in.
 CREATE TABLE budget_window (
@@ -61,6 +72,12 @@ CREATE TABLE budget_version (
     soft_limits numeric(28, 12)[] NOT NULL,
     end_time timestamptz,
     create_time timestamptz NOT NULL,
+    soft_limit_shares numeric(5, 4)[] NOT NULL,
+    raise_id text,
+    raise_amount numeric(28, 12),
+    raise_until timestamptz,
+    raise_reason text,
+    raised_by text,
     PRIMARY KEY (tenant, budget_id, version)
 );
 
@@ -71,7 +88,8 @@ BEGIN
     SELECT NEW.tenant, NEW.id, NEW.version,
            CASE WHEN NEW.version = 1 THEN 0
                 ELSE (SELECT sequence FROM ledger_head WHERE tenant = NEW.tenant) END,
-           NEW.hard_limit, NEW.soft_limits, NEW.end_time, ledger_clock();
+           NEW.hard_limit, NEW.soft_limits, NEW.end_time, ledger_clock(), NEW.soft_limit_shares,
+           NEW.raise_id, NEW.raise_amount, NEW.raise_until, NEW.raise_reason, NEW.raised_by;
     RETURN NULL;
 END
 $$;
@@ -83,12 +101,17 @@ CREATE TABLE budget_alert (
     tenant text NOT NULL,
     budget_id text NOT NULL,
     start timestamptz NOT NULL,
+    -- The amount, or 0 of one that is a share.
     soft_limit numeric(28, 12) NOT NULL,
+    -- The share of the limit, or 0 of one that is an amount.
+    share numeric(5, 4) NOT NULL,
     create_time timestamptz NOT NULL DEFAULT ledger_clock(),
     sequence bigint GENERATED ALWAYS AS IDENTITY UNIQUE,
     posted numeric(28, 12) NOT NULL,
+    -- That held then, raised or not.
+    hard_limit numeric(28, 12) NOT NULL,
     publish_time timestamptz,
-    PRIMARY KEY (tenant, budget_id, start, soft_limit)
+    PRIMARY KEY (tenant, budget_id, start, soft_limit, share)
 );
 CREATE INDEX budget_alert_owed ON budget_alert (sequence) WHERE publish_time IS NULL;
 
@@ -108,20 +131,26 @@ BEGIN
     IF EXISTS (
         SELECT FROM moved
         JOIN budget b ON (b.tenant, b.id) = (moved.tenant, moved.budget_id)
-        WHERE moved.posted > 0 AND cardinality(b.soft_limits) > 0
+        WHERE moved.posted > 0 AND cardinality(b.soft_limits) + cardinality(b.soft_limit_shares) > 0
     ) THEN
-        INSERT INTO budget_alert (tenant, budget_id, start, soft_limit, posted)
-        SELECT b.tenant, b.id, alert_start(b, moved.start), soft.soft_limit, spent.posted
+        INSERT INTO budget_alert (tenant, budget_id, start, soft_limit, share, posted, hard_limit)
+        SELECT b.tenant, b.id, alert_start(b, moved.start), soft.amount, soft.share,
+               spent.posted, now.hard_limit
         FROM moved
         JOIN budget b ON (b.tenant, b.id) = (moved.tenant, moved.budget_id)
-            AND cardinality(b.soft_limits) > 0
+            AND cardinality(b.soft_limits) + cardinality(b.soft_limit_shares) > 0
         CROSS JOIN LATERAL (
             SELECT sum(w.posted) AS posted FROM budget_window w
             WHERE w.tenant = b.tenant AND w.budget_id = b.id
               AND w.start BETWEEN window_first(b, moved.start) AND moved.start
         ) spent
-        CROSS JOIN LATERAL unnest(b.soft_limits) AS soft(soft_limit)
-        WHERE moved.posted > 0 AND spent.posted >= soft.soft_limit
+        CROSS JOIN LATERAL (SELECT limit_at(b, ledger_clock()) AS hard_limit) now
+        CROSS JOIN LATERAL (
+            SELECT amount, 0 AS share FROM unnest(b.soft_limits) AS amount
+            UNION ALL
+            SELECT 0, share FROM unnest(b.soft_limit_shares) AS share
+        ) soft
+        WHERE moved.posted > 0 AND spent.posted >= soft.amount + soft.share * now.hard_limit
         ON CONFLICT DO NOTHING;
     END IF;
     RETURN NULL;

@@ -31,15 +31,16 @@ GRANT EXECUTE ON FUNCTION ledger_standing() TO cost_ledger_service;
 CREATE FUNCTION nearly_spent_budgets(at_least numeric, count_max integer)
 RETURNS TABLE (tenant text, budget_id text, share numeric)
 LANGUAGE sql STABLE SECURITY DEFINER SET search_path = public, pg_temp AS $$
-    SELECT b.tenant, b.id, used.used / b.hard_limit AS share
+    SELECT b.tenant, b.id, used.used / now.hard_limit AS share
     FROM budget b
     CROSS JOIN LATERAL (
         SELECT coalesce(sum(w.posted + w.held), 0) AS used FROM budget_window w
         WHERE w.tenant = b.tenant AND w.budget_id = b.id
           AND w.start BETWEEN window_first(b, ledger_clock()) AND window_start(b, ledger_clock())
     ) used
-    WHERE b.hard_limit > 0 AND b.scope <> 'episode' AND budget_holds(b, ledger_clock())
-      AND used.used >= at_least * b.hard_limit
+    CROSS JOIN LATERAL (SELECT limit_at(b, ledger_clock()) AS hard_limit) now
+    WHERE now.hard_limit > 0 AND b.scope <> 'episode' AND budget_holds(b, ledger_clock())
+      AND used.used >= at_least * now.hard_limit
     ORDER BY share DESC, b.tenant, b.id LIMIT count_max
 $$;
 REVOKE EXECUTE ON FUNCTION nearly_spent_budgets(numeric, integer) FROM PUBLIC;

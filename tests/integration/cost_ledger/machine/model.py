@@ -54,6 +54,7 @@ class Model:
     answers: dict[tuple[str, str], tuple[object, Answer]] = field(default_factory=dict)
     limits: dict[str, Decimal] = field(default_factory=LIMITS.copy)
     versions: dict[str, int] = field(default_factory=lambda: dict.fromkeys(LIMITS, 1))
+    raises: dict[str, tuple[Decimal, float]] = field(default_factory=dict)
 
     def reserve(
         self, key: str, episode: str, tokens: int, *, dispatched: bool, seconds: float
@@ -138,6 +139,15 @@ class Model:
             self.limits[budget], self.versions[budget] = limit, current + 1
         return Answer.OK
 
+    def raise_limit(self, budget: str, amount: Decimal, seconds: float) -> None:
+        """It takes the place of the one before."""
+        self.raises[budget] = amount, self.now + seconds
+        self.versions[budget] += 1
+
+    def limit(self, budget: str) -> Decimal:
+        amount, until = self.raises.get(budget, (ZERO, 0.0))
+        return self.limits[budget] + (amount if self.now < until else ZERO)
+
     def pass_time(self, seconds: float) -> None:
         """Overdue holds end: those whose calls were made as costs, the others as nothing."""
         self.now += seconds
@@ -164,8 +174,8 @@ class Model:
 
     def _fits(self, hold: Hold) -> bool:
         return all(
-            self.posted(budget) + self.held(budget) + hold.amount <= limit
-            for budget, limit in self.limits.items()
+            self.posted(budget) + self.held(budget) + hold.amount <= self.limit(budget)
+            for budget in self.limits
             if self._counts(budget, hold)
         )
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
+import uuid_utils
 from google.protobuf.field_mask_pb2 import FieldMask
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
@@ -59,6 +60,7 @@ class LedgerMachine(RuleBasedStateMachine):
         self.client: Any = self.driver.ledger.as_(self.tenant, Scope.PLATFORM_ADMIN)
         self.model = Model()
         self.sequences: dict[str, int] = {}
+        self.last_raise: budgets_pb.RaiseBudgetRequest | None = None
         for id, fields in {
             "tenant": {},
             "episode": {"scope": budgets_pb.BUDGET_SCOPE_EPISODE, "scope_id": LIMITED_EPISODE},
@@ -151,6 +153,28 @@ class LedgerMachine(RuleBasedStateMachine):
         expected = self.model.update(budget, Decimal(limit), version)
         self._same(expected, self.client.budgets.UpdateBudget(request))
 
+    # It never ends at a time that `pass_time` reaches.
+    @rule(
+        budget=st.sampled_from(sorted(LIMITS)),
+        amount=st.sampled_from(["0", "0.01", "0.03"]),
+        hours=st.sampled_from([1, 25, 7 * 24 + 1]),
+    )
+    def raise_budget(self, budget: str, amount: str, hours: int) -> None:
+        request = budgets_pb.RaiseBudgetRequest(
+            id=budget, raise_id=str(uuid_utils.uuid7()), amount=usd(amount), reason="launch"
+        )
+        if Decimal(amount):
+            end = datetime.now(UTC) + self.driver.shifted() + timedelta(hours=hours)
+            request.end_time.FromDatetime(end)
+        self.model.raise_limit(budget, Decimal(amount), hours * HOUR)
+        self.last_raise = request
+        self._same(Answer.OK, self.client.budgets.RaiseBudget(request))
+
+    @precondition(lambda self: self.last_raise)
+    @rule()
+    def send_a_raise_again(self) -> None:
+        self._same(Answer.OK, self.client.budgets.RaiseBudget(self.last_raise))
+
     @rule(seconds=st.sampled_from([2 * HOUR, DAY, 11 * DAY]))
     def pass_time(self, seconds: float) -> None:
         self.model.pass_time(seconds)
@@ -171,6 +195,8 @@ class LedgerMachine(RuleBasedStateMachine):
             _, response = self._ask(self.client.budgets.GetBudget(request))
             found = (Decimal(response.status.posted.amount), Decimal(response.status.held.amount))
             assert found == (self.model.posted(id), self.model.held(id)), id
+            assert Decimal(response.status.limit.amount) == self.model.limit(id), id
+            assert response.status.budget.version == self.model.versions[id], id
 
     @invariant()
     def the_books_are_in_order(self) -> None:

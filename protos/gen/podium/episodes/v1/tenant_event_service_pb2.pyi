@@ -339,8 +339,11 @@ class BudgetLimitPassed(_message.Message):
     SOFT_LIMIT_FIELD_NUMBER: _builtins.int
     POSTED_FIELD_NUMBER: _builtins.int
     HARD_LIMIT_FIELD_NUMBER: _builtins.int
+    SHARE_FIELD_NUMBER: _builtins.int
     budget_id: _builtins.str
     """The budget."""
+    share: _builtins.float
+    """The share of the hard limit that the soft limit is; unset for one that is an amount."""
     @_builtins.property
     def window_start(self) -> _timestamp_pb2.Timestamp:
         """Start of its window."""
@@ -355,7 +358,7 @@ class BudgetLimitPassed(_message.Message):
 
     @_builtins.property
     def hard_limit(self) -> _money_pb2.Money:
-        """The hard limit."""
+        """The hard limit then, with a raise that held."""
 
     def __init__(
         self,
@@ -365,10 +368,11 @@ class BudgetLimitPassed(_message.Message):
         soft_limit: _money_pb2.Money | None = ...,
         posted: _money_pb2.Money | None = ...,
         hard_limit: _money_pb2.Money | None = ...,
+        share: _builtins.float = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["hard_limit", b"hard_limit", "posted", b"posted", "soft_limit", b"soft_limit", "window_start", b"window_start"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["budget_id", b"budget_id", "hard_limit", b"hard_limit", "posted", b"posted", "soft_limit", b"soft_limit", "window_start", b"window_start"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["budget_id", b"budget_id", "hard_limit", b"hard_limit", "posted", b"posted", "share", b"share", "soft_limit", b"soft_limit", "window_start", b"window_start"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -26,7 +26,7 @@ from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__
 from podium.common.v1 import money_pb2 as podium_dot_common_dot_v1_dot_money__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1cpodium/ledger/v1/alert.proto\x12\x10podium.ledger.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1cpodium/common/v1/money.proto\"\xd4\x02\n\x0b\x42udgetAlert\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0e\n\x06tenant\x18\x02 \x01(\t\x12\x11\n\tbudget_id\x18\x03 \x01(\t\x12\x30\n\x0cwindow_start\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12+\n\nsoft_limit\x18\x05 \x01(\x0b\x32\x17.podium.common.v1.Money\x12\'\n\x06posted\x18\x06 \x01(\x0b\x32\x17.podium.common.v1.Money\x12+\n\nhard_limit\x18\x07 \x01(\x0b\x32\x17.podium.common.v1.Money\x12/\n\x0b\x63reate_time\x18\x08 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x30\n\x0cpublish_time\x18\t \x01(\x0b\x32\x1a.google.protobuf.Timestampb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1cpodium/ledger/v1/alert.proto\x12\x10podium.ledger.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1cpodium/common/v1/money.proto\"\xe3\x02\n\x0b\x42udgetAlert\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0e\n\x06tenant\x18\x02 \x01(\t\x12\x11\n\tbudget_id\x18\x03 \x01(\t\x12\x30\n\x0cwindow_start\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12+\n\nsoft_limit\x18\x05 \x01(\x0b\x32\x17.podium.common.v1.Money\x12\'\n\x06posted\x18\x06 \x01(\x0b\x32\x17.podium.common.v1.Money\x12+\n\nhard_limit\x18\x07 \x01(\x0b\x32\x17.podium.common.v1.Money\x12/\n\x0b\x63reate_time\x18\x08 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x30\n\x0cpublish_time\x18\t \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\r\n\x05share\x18\n \x01(\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -34,5 +34,5 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'podium.ledger.v1.alert_pb2'
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_BUDGETALERT']._serialized_start=114
-  _globals['_BUDGETALERT']._serialized_end=454
+  _globals['_BUDGETALERT']._serialized_end=469
 # @@protoc_insertion_point(module_scope)

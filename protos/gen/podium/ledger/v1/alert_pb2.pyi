@@ -35,14 +35,17 @@ class BudgetAlert(_message.Message):
     HARD_LIMIT_FIELD_NUMBER: _builtins.int
     CREATE_TIME_FIELD_NUMBER: _builtins.int
     PUBLISH_TIME_FIELD_NUMBER: _builtins.int
+    SHARE_FIELD_NUMBER: _builtins.int
     id: _builtins.str
     """"<tenant>/<budget id>/<window start>/<soft limit>": at most one per
-    budget, window and soft limit.
+    budget, window and soft limit, which is an amount or a share like "80%".
     """
     tenant: _builtins.str
     """Tenant of the budget."""
     budget_id: _builtins.str
     """The budget."""
+    share: _builtins.float
+    """The share of the hard limit that the soft limit is; unset for one that is an amount."""
     @_builtins.property
     def window_start(self) -> _timestamp_pb2.Timestamp:
         """Start of the window. For a rolling budget, of the period of its length in
@@ -59,7 +62,7 @@ class BudgetAlert(_message.Message):
 
     @_builtins.property
     def hard_limit(self) -> _money_pb2.Money:
-        """The budget's hard limit."""
+        """The budget's hard limit when it was passed, with a raise that held then."""
 
     @_builtins.property
     def create_time(self) -> _timestamp_pb2.Timestamp:
@@ -83,10 +86,11 @@ class BudgetAlert(_message.Message):
         hard_limit: _money_pb2.Money | None = ...,
         create_time: _timestamp_pb2.Timestamp | None = ...,
         publish_time: _timestamp_pb2.Timestamp | None = ...,
+        share: _builtins.float = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "hard_limit", b"hard_limit", "posted", b"posted", "publish_time", b"publish_time", "soft_limit", b"soft_limit", "window_start", b"window_start"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["budget_id", b"budget_id", "create_time", b"create_time", "hard_limit", b"hard_limit", "id", b"id", "posted", b"posted", "publish_time", b"publish_time", "soft_limit", b"soft_limit", "tenant", b"tenant", "window_start", b"window_start"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["budget_id", b"budget_id", "create_time", b"create_time", "hard_limit", b"hard_limit", "id", b"id", "posted", b"posted", "publish_time", b"publish_time", "share", b"share", "soft_limit", b"soft_limit", "tenant", b"tenant", "window_start", b"window_start"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

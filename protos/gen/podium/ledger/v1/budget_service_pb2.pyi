@@ -119,6 +119,8 @@ class Budget(_message.Message):
     START_TIME_FIELD_NUMBER: _builtins.int
     END_TIME_FIELD_NUMBER: _builtins.int
     VERSION_FIELD_NUMBER: _builtins.int
+    RAISED_FIELD_NUMBER: _builtins.int
+    SOFT_LIMIT_SHARES_FIELD_NUMBER: _builtins.int
     id: _builtins.str
     """Id chosen by the caller, unique per tenant, at most 128 characters. One that begins with
     "platform:" is set by a platform admin; the tenant sees it and cannot change it.
@@ -132,7 +134,7 @@ class Budget(_message.Message):
     time_zone: _builtins.str
     """IANA time zone of calendar windows; unset means "UTC"."""
     version: _builtins.int
-    """Counts from 1; every update that changes something adds one."""
+    """Counts from 1; every update that changes something and every raise adds one."""
     @_builtins.property
     def rolling_length(self) -> _duration_pb2.Duration:
         """Length of a rolling window."""
@@ -165,6 +167,17 @@ class Budget(_message.Message):
     def end_time(self) -> _timestamp_pb2.Timestamp:
         """Until when it decides calls, in the future; unset means until it is closed."""
 
+    @_builtins.property
+    def raised(self) -> Global___BudgetRaise:
+        """The raise that holds now; unset where none does. Ignored in a request."""
+
+    @_builtins.property
+    def soft_limit_shares(self) -> _containers.RepeatedScalarFieldContainer[_builtins.float]:
+        """Spending up to one of these shares of the hard limit, with a raise that holds then, raises an
+        alert, once per window and share: 0.8 is four fifths. Above 0, at most 1, with at most 4
+        decimals, ascending. Where the limit changes they move with it; soft_limits stay.
+        """
+
     def __init__(
         self,
         *,
@@ -181,14 +194,58 @@ class Budget(_message.Message):
         start_time: _timestamp_pb2.Timestamp | None = ...,
         end_time: _timestamp_pb2.Timestamp | None = ...,
         version: _builtins.int = ...,
+        raised: Global___BudgetRaise | None = ...,
+        soft_limit_shares: _abc.Iterable[_builtins.float] | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["close_time", b"close_time", "create_time", b"create_time", "end_time", b"end_time", "hard_limit", b"hard_limit", "rolling_length", b"rolling_length", "start_time", b"start_time"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["close_time", b"close_time", "create_time", b"create_time", "end_time", b"end_time", "hard_limit", b"hard_limit", "raised", b"raised", "rolling_length", b"rolling_length", "start_time", b"start_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["close_time", b"close_time", "create_time", b"create_time", "end_time", b"end_time", "hard_limit", b"hard_limit", "id", b"id", "rolling_length", b"rolling_length", "scope", b"scope", "scope_id", b"scope_id", "soft_limits", b"soft_limits", "start_time", b"start_time", "time_zone", b"time_zone", "version", b"version", "window", b"window"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["close_time", b"close_time", "create_time", b"create_time", "end_time", b"end_time", "hard_limit", b"hard_limit", "id", b"id", "raised", b"raised", "rolling_length", b"rolling_length", "scope", b"scope", "scope_id", b"scope_id", "soft_limit_shares", b"soft_limit_shares", "soft_limits", b"soft_limits", "start_time", b"start_time", "time_zone", b"time_zone", "version", b"version", "window", b"window"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Budget: _TypeAlias = Budget  # noqa: Y015
+
+@_typing.final
+class BudgetRaise(_message.Message):
+    """An amount that is added to a hard limit until a time."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ID_FIELD_NUMBER: _builtins.int
+    AMOUNT_FIELD_NUMBER: _builtins.int
+    END_TIME_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    RAISED_BY_FIELD_NUMBER: _builtins.int
+    id: _builtins.str
+    """UUIDv7 that the caller chose."""
+    reason: _builtins.str
+    """The reason why it was made."""
+    raised_by: _builtins.str
+    """Subject of the identity that made it."""
+    @_builtins.property
+    def amount(self) -> _money_pb2.Money:
+        """What is added."""
+
+    @_builtins.property
+    def end_time(self) -> _timestamp_pb2.Timestamp:
+        """Time at which it ends."""
+
+    def __init__(
+        self,
+        *,
+        id: _builtins.str = ...,
+        amount: _money_pb2.Money | None = ...,
+        end_time: _timestamp_pb2.Timestamp | None = ...,
+        reason: _builtins.str = ...,
+        raised_by: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["amount", b"amount", "end_time", b"end_time"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["amount", b"amount", "end_time", b"end_time", "id", b"id", "raised_by", b"raised_by", "reason", b"reason"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___BudgetRaise: _TypeAlias = BudgetRaise  # noqa: Y015
 
 @_typing.final
 class BudgetStatus(_message.Message):
@@ -204,6 +261,7 @@ class BudgetStatus(_message.Message):
     WINDOW_END_FIELD_NUMBER: _builtins.int
     FORECAST_FIELD_NUMBER: _builtins.int
     EXHAUST_TIME_FIELD_NUMBER: _builtins.int
+    LIMIT_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def budget(self) -> Global___Budget:
         """The budget."""
@@ -222,7 +280,7 @@ class BudgetStatus(_message.Message):
 
     @_builtins.property
     def remaining(self) -> _money_pb2.Money:
-        """Left in it: hard limit less posted less held, never below zero."""
+        """Left in it: limit less posted less held, never below zero."""
 
     @_builtins.property
     def window_end(self) -> _timestamp_pb2.Timestamp:
@@ -236,7 +294,13 @@ class BudgetStatus(_message.Message):
 
     @_builtins.property
     def exhaust_time(self) -> _timestamp_pb2.Timestamp:
-        """When the hard limit is then reached; unset where that is not before the end."""
+        """When the limit is then reached, which falls when a raise ends; unset where that is not before
+        the end.
+        """
+
+    @_builtins.property
+    def limit(self) -> _money_pb2.Money:
+        """What decides calls now: the hard limit, and with it a raise that holds."""
 
     def __init__(
         self,
@@ -249,10 +313,11 @@ class BudgetStatus(_message.Message):
         window_end: _timestamp_pb2.Timestamp | None = ...,
         forecast: _money_pb2.Money | None = ...,
         exhaust_time: _timestamp_pb2.Timestamp | None = ...,
+        limit: _money_pb2.Money | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["budget", b"budget", "exhaust_time", b"exhaust_time", "forecast", b"forecast", "held", b"held", "posted", b"posted", "remaining", b"remaining", "window_end", b"window_end", "window_start", b"window_start"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["budget", b"budget", "exhaust_time", b"exhaust_time", "forecast", b"forecast", "held", b"held", "limit", b"limit", "posted", b"posted", "remaining", b"remaining", "window_end", b"window_end", "window_start", b"window_start"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["budget", b"budget", "exhaust_time", b"exhaust_time", "forecast", b"forecast", "held", b"held", "posted", b"posted", "remaining", b"remaining", "window_end", b"window_end", "window_start", b"window_start"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["budget", b"budget", "exhaust_time", b"exhaust_time", "forecast", b"forecast", "held", b"held", "limit", b"limit", "posted", b"posted", "remaining", b"remaining", "window_end", b"window_end", "window_start", b"window_start"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -487,7 +552,7 @@ class CountedWindow(_message.Message):
 
     @_builtins.property
     def hard_limit(self) -> _money_pb2.Money:
-        """The hard limit at its end, or now."""
+        """The hard limit at its end, or now, with a raise that held then."""
 
     def __init__(
         self,
@@ -547,6 +612,7 @@ class UpdateBudgetRequest(_message.Message):
     SOFT_LIMITS_FIELD_NUMBER: _builtins.int
     END_TIME_FIELD_NUMBER: _builtins.int
     TENANT_FIELD_NUMBER: _builtins.int
+    SOFT_LIMIT_SHARES_FIELD_NUMBER: _builtins.int
     id: _builtins.str
     """Its id."""
     version: _builtins.int
@@ -557,8 +623,8 @@ class UpdateBudgetRequest(_message.Message):
     """Another tenant; platform admins only. Unset means the caller's."""
     @_builtins.property
     def update_mask(self) -> _field_mask_pb2.FieldMask:
-        """What changes: "hard_limit", "soft_limits", "end_time", at least one. A field
-        that it does not name is ignored.
+        """What changes: "hard_limit", "soft_limits", "end_time", "soft_limit_shares", at least one. A
+        field that it does not name is ignored.
         """
 
     @_builtins.property
@@ -577,6 +643,12 @@ class UpdateBudgetRequest(_message.Message):
     def end_time(self) -> _timestamp_pb2.Timestamp:
         """Until when it decides calls, in the future; unset means until it is closed."""
 
+    @_builtins.property
+    def soft_limit_shares(self) -> _containers.RepeatedScalarFieldContainer[_builtins.float]:
+        """All soft limits that are shares from now on; empty means none. One that is passed already raises
+        its alert at once.
+        """
+
     def __init__(
         self,
         *,
@@ -587,10 +659,11 @@ class UpdateBudgetRequest(_message.Message):
         soft_limits: _abc.Iterable[_money_pb2.Money] | None = ...,
         end_time: _timestamp_pb2.Timestamp | None = ...,
         tenant: _builtins.str = ...,
+        soft_limit_shares: _abc.Iterable[_builtins.float] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["end_time", b"end_time", "hard_limit", b"hard_limit", "update_mask", b"update_mask"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["end_time", b"end_time", "hard_limit", b"hard_limit", "id", b"id", "soft_limits", b"soft_limits", "tenant", b"tenant", "update_mask", b"update_mask", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["end_time", b"end_time", "hard_limit", b"hard_limit", "id", b"id", "soft_limit_shares", b"soft_limit_shares", "soft_limits", b"soft_limits", "tenant", b"tenant", "update_mask", b"update_mask", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -619,6 +692,76 @@ class UpdateBudgetResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___UpdateBudgetResponse: _TypeAlias = UpdateBudgetResponse  # noqa: Y015
+
+@_typing.final
+class RaiseBudgetRequest(_message.Message):
+    """Asks to raise a budget."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ID_FIELD_NUMBER: _builtins.int
+    RAISE_ID_FIELD_NUMBER: _builtins.int
+    AMOUNT_FIELD_NUMBER: _builtins.int
+    END_TIME_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    TENANT_FIELD_NUMBER: _builtins.int
+    id: _builtins.str
+    """Its id."""
+    raise_id: _builtins.str
+    """UUIDv7 that the caller chose; a retry sends it again."""
+    reason: _builtins.str
+    """The reason why it is made."""
+    tenant: _builtins.str
+    """Another tenant; platform admins only. Unset means the caller's."""
+    @_builtins.property
+    def amount(self) -> _money_pb2.Money:
+        """Added to the hard limit, in the budget's currency; 0 ends the raise before."""
+
+    @_builtins.property
+    def end_time(self) -> _timestamp_pb2.Timestamp:
+        """Time at which it ends, in the future and at most 31 days ahead; unset with an amount of 0."""
+
+    def __init__(
+        self,
+        *,
+        id: _builtins.str = ...,
+        raise_id: _builtins.str = ...,
+        amount: _money_pb2.Money | None = ...,
+        end_time: _timestamp_pb2.Timestamp | None = ...,
+        reason: _builtins.str = ...,
+        tenant: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["amount", b"amount", "end_time", b"end_time"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["amount", b"amount", "end_time", b"end_time", "id", b"id", "raise_id", b"raise_id", "reason", b"reason", "tenant", b"tenant"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RaiseBudgetRequest: _TypeAlias = RaiseBudgetRequest  # noqa: Y015
+
+@_typing.final
+class RaiseBudgetResponse(_message.Message):
+    """The raised budget."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    BUDGET_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def budget(self) -> Global___Budget:
+        """The budget."""
+
+    def __init__(
+        self,
+        *,
+        budget: Global___Budget | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["budget", b"budget"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["budget", b"budget"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RaiseBudgetResponse: _TypeAlias = RaiseBudgetResponse  # noqa: Y015
 
 @_typing.final
 class CloseBudgetRequest(_message.Message):

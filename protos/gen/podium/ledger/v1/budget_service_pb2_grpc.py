@@ -61,6 +61,11 @@ class BudgetServiceStub(object):
                 request_serializer=podium_dot_ledger_dot_v1_dot_budget__service__pb2.UpdateBudgetRequest.SerializeToString,
                 response_deserializer=podium_dot_ledger_dot_v1_dot_budget__service__pb2.UpdateBudgetResponse.FromString,
                 _registered_method=True)
+        self.RaiseBudget = channel.unary_unary(
+                '/podium.ledger.v1.BudgetService/RaiseBudget',
+                request_serializer=podium_dot_ledger_dot_v1_dot_budget__service__pb2.RaiseBudgetRequest.SerializeToString,
+                response_deserializer=podium_dot_ledger_dot_v1_dot_budget__service__pb2.RaiseBudgetResponse.FromString,
+                _registered_method=True)
         self.CloseBudget = channel.unary_unary(
                 '/podium.ledger.v1.BudgetService/CloseBudget',
                 request_serializer=podium_dot_ledger_dot_v1_dot_budget__service__pb2.CloseBudgetRequest.SerializeToString,
@@ -118,6 +123,15 @@ class BudgetServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def RaiseBudget(self, request, context):
+        """Adds an amount to the hard limit of an open budget until a time, after which the limit is as
+        before. A new raise takes the place of the one before; an amount of 0 ends it. The same raise_id
+        and content again changes nothing.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def CloseBudget(self, request, context):
         """Ends a budget: it decides no further call.
         """
@@ -159,6 +173,11 @@ def add_BudgetServiceServicer_to_server(servicer, server):
                     servicer.UpdateBudget,
                     request_deserializer=podium_dot_ledger_dot_v1_dot_budget__service__pb2.UpdateBudgetRequest.FromString,
                     response_serializer=podium_dot_ledger_dot_v1_dot_budget__service__pb2.UpdateBudgetResponse.SerializeToString,
+            ),
+            'RaiseBudget': grpc.unary_unary_rpc_method_handler(
+                    servicer.RaiseBudget,
+                    request_deserializer=podium_dot_ledger_dot_v1_dot_budget__service__pb2.RaiseBudgetRequest.FromString,
+                    response_serializer=podium_dot_ledger_dot_v1_dot_budget__service__pb2.RaiseBudgetResponse.SerializeToString,
             ),
             'CloseBudget': grpc.unary_unary_rpc_method_handler(
                     servicer.CloseBudget,
@@ -308,6 +327,33 @@ class BudgetService(object):
             '/podium.ledger.v1.BudgetService/UpdateBudget',
             podium_dot_ledger_dot_v1_dot_budget__service__pb2.UpdateBudgetRequest.SerializeToString,
             podium_dot_ledger_dot_v1_dot_budget__service__pb2.UpdateBudgetResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RaiseBudget(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/podium.ledger.v1.BudgetService/RaiseBudget',
+            podium_dot_ledger_dot_v1_dot_budget__service__pb2.RaiseBudgetRequest.SerializeToString,
+            podium_dot_ledger_dot_v1_dot_budget__service__pb2.RaiseBudgetResponse.FromString,
             options,
             channel_credentials,
             insecure,

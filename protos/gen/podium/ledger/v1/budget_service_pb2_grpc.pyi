@@ -53,6 +53,11 @@ class BudgetServiceStub:
     already stays held, also above a lower limit. The same change again changes
     nothing.
     """
+    RaiseBudget: _grpc.UnaryUnaryMultiCallable[_budget_service_pb2.RaiseBudgetRequest, _budget_service_pb2.RaiseBudgetResponse]
+    """Adds an amount to the hard limit of an open budget until a time, after which the limit is as
+    before. A new raise takes the place of the one before; an amount of 0 ends it. The same raise_id
+    and content again changes nothing.
+    """
     CloseBudget: _grpc.UnaryUnaryMultiCallable[_budget_service_pb2.CloseBudgetRequest, _budget_service_pb2.CloseBudgetResponse]
     """Ends a budget: it decides no further call."""
     ListAlerts: _grpc.UnaryUnaryMultiCallable[_budget_service_pb2.ListAlertsRequest, _budget_service_pb2.ListAlertsResponse]
@@ -82,6 +87,11 @@ class BudgetServiceAsyncStub(BudgetServiceStub):
     them stay; the new limits decide the next hold or extension. Money that is held
     already stays held, also above a lower limit. The same change again changes
     nothing.
+    """
+    RaiseBudget: _aio.UnaryUnaryMultiCallable[_budget_service_pb2.RaiseBudgetRequest, _budget_service_pb2.RaiseBudgetResponse]  # type: ignore[assignment]
+    """Adds an amount to the hard limit of an open budget until a time, after which the limit is as
+    before. A new raise takes the place of the one before; an amount of 0 ends it. The same raise_id
+    and content again changes nothing.
     """
     CloseBudget: _aio.UnaryUnaryMultiCallable[_budget_service_pb2.CloseBudgetRequest, _budget_service_pb2.CloseBudgetResponse]  # type: ignore[assignment]
     """Ends a budget: it decides no further call."""
@@ -139,6 +149,17 @@ class BudgetServiceServicer(metaclass=_abc_1.ABCMeta):
         them stay; the new limits decide the next hold or extension. Money that is held
         already stays held, also above a lower limit. The same change again changes
         nothing.
+        """
+
+    @_abc_1.abstractmethod
+    def RaiseBudget(
+        self,
+        request: _budget_service_pb2.RaiseBudgetRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_budget_service_pb2.RaiseBudgetResponse, _abc.Awaitable[_budget_service_pb2.RaiseBudgetResponse]]:
+        """Adds an amount to the hard limit of an open budget until a time, after which the limit is as
+        before. A new raise takes the place of the one before; an amount of 0 ends it. The same raise_id
+        and content again changes nothing.
         """
 
     @_abc_1.abstractmethod

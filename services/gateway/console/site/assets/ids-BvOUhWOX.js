@@ -1,0 +1,1 @@
+function e(){let e=crypto.getRandomValues(new Uint8Array(16)),t=Date.now();for(let n=0;n<6;n++)e[n]=Math.floor(t/2**(8*(5-n)))%256;e[6]=e[6]&15|112,e[8]=e[8]&63|128;let n=[...e].map(e=>e.toString(16).padStart(2,`0`)).join(``);return`${n.slice(0,8)}-${n.slice(8,12)}-${n.slice(12,16)}-${n.slice(16,20)}-${n.slice(20)}`}export{e as t};
