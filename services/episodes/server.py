@@ -42,7 +42,7 @@ from episodes.execution.policy_checks import PolicyChecks
 from episodes.publication.servicer import DeadLettersServicer
 from episodes.publication.store_dead_letters import DeadLetterStore
 from episodes.publication.store_outbox import OutboxStore
-from episodes.queue.lease_worker import RENEW_INTERVAL_S, LeaseWorker
+from episodes.queue.lease_worker import PRESENCE_INTERVAL_S, RENEW_INTERVAL_S, LeaseWorker
 from episodes.queue.leased_episodes import Handover
 from episodes.queue.metrics import INTERVAL_S as METRICS_INTERVAL_S
 from episodes.queue.metrics import BacklogMetrics, oldest, total
@@ -78,6 +78,7 @@ from podium.episodes.v1.webhook_service_pb2_grpc import add_WebhookServiceServic
 from podium_kit import telemetry
 from podium_kit.limits.concurrency import FairThread
 from podium_kit.postgres.engine import check, open_engine
+from podium_kit.postgres.leadership import Leadership
 from podium_kit.postgres.migrations import upgrade
 from podium_kit.rpc.background import BackgroundTask
 from podium_kit.rpc.channel import open_channel
@@ -124,6 +125,7 @@ async def serve(config: ServerConfig) -> None:
         checks=FairThread(),
     )
     own_calls = _own_calls(config, engine)
+    presence = Leadership(engine, own_calls.holder)
     direct_calls = DirectCalls(
         store=DirectCallStore(engine, quota),
         wakeups=wakeups,
@@ -191,6 +193,7 @@ async def serve(config: ServerConfig) -> None:
         BackgroundTask("backlog-metrics", metrics.poll, METRICS_INTERVAL_S),
         BackgroundTask("streamed-alerts", alerts.poll, ALERTS_INTERVAL_S),
         BackgroundTask("direct-call-leases", own_calls.worker.renew, RENEW_INTERVAL_S),
+        BackgroundTask("presence", presence.held, PRESENCE_INTERVAL_S),
     ]
     try:
         await run_server(
@@ -203,6 +206,7 @@ async def serve(config: ServerConfig) -> None:
     finally:
         # Workers make what does not end with the connections of its callers.
         await own_calls.worker.close()
+        await presence.give_up()
         await notifications.close()
         await engine.dispose()
         stop_telemetry()

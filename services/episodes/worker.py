@@ -46,7 +46,12 @@ from episodes.publication.reconciler import Reconciler
 from episodes.publication.relay import POLL_INTERVAL_S, Relay
 from episodes.publication.store_outbox import OutboxStore
 from episodes.publication.topic_kafka import TopicReader
-from episodes.queue.lease_worker import RENEW_INTERVAL_S, LeaseWorker
+from episodes.queue.lease_worker import (
+    ORPHANS_INTERVAL_S,
+    PRESENCE_INTERVAL_S,
+    RENEW_INTERVAL_S,
+    LeaseWorker,
+)
 from episodes.queue.leased_episodes import Handover, LeasedEpisodes
 from episodes.queue.store import EPISODE_QUEUE, EpisodeQueue, WorkQueue
 from episodes.spending.holds import Charges
@@ -136,7 +141,7 @@ async def work(config: WorkerConfig) -> None:
         ]
         async with (
             _tasks(config, engine, version, settlements, starter, offers=offers) as tasks,
-            _leases(engine, runners) as leasing,
+            _leases(engine, holder, runners) as leasing,
             _worker(config, engine, temporal, executor, offers) as worker,
             _probes(config, engine, temporal, [*tasks, *leasing]),
         ):
@@ -275,8 +280,9 @@ def _worker(
 
 @asynccontextmanager
 async def _leases(
-    engine: AsyncEngine, runners: Sequence[LeaseWorker[Any]]
+    engine: AsyncEngine, holder: str, runners: Sequence[LeaseWorker[Any]]
 ) -> AsyncIterator[list[BackgroundTask]]:
+    presence = Leadership(engine, holder)
     news = [Notifications(engine, one.notify, one.notify_all, one.table.channel) for one in runners]
     tasks = [
         BackgroundTask(f"{one.table.kind.replace(' ', '-')}-{part}", work, interval_s)
@@ -285,8 +291,10 @@ async def _leases(
             ("news", heard.keep_listening, CHECK_INTERVAL_S),
             ("acquiring", one.acquire, 0.0),
             ("leases", one.renew, RENEW_INTERVAL_S),
+            ("orphans", partial(one.take_over, presence), ORPHANS_INTERVAL_S),
         )
     ]
+    tasks.append(BackgroundTask("presence", presence.held, PRESENCE_INTERVAL_S))
     try:
         async with background(tasks):
             yield tasks
@@ -294,6 +302,7 @@ async def _leases(
     finally:
         for heard in news:
             await heard.close()
+        await presence.give_up()
 
 
 @asynccontextmanager

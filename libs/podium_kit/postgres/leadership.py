@@ -8,15 +8,26 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 TRY_LOCK = text("SELECT pg_try_advisory_lock(:key)")
+TRY_NAMED_LOCK = text("SELECT pg_try_advisory_lock(hashtextextended(:key, 0))")
 ALIVE = text("SELECT 1")
 
 
 class Leadership:
-    def __init__(self, engine: AsyncEngine, key: int) -> None:
+    """`key` is the lock's number, or a name that the server hashes."""
+
+    def __init__(self, engine: AsyncEngine, key: int | str) -> None:
         self._engine = engine.execution_options(isolation_level="AUTOCOMMIT")
         self._key = key
         self._connection: AsyncConnection | None = None
         self._asking = asyncio.Lock()
+        self._taken_at = 0.0
+
+    @property
+    def held_for_s(self) -> float:
+        """Returns how long the lock has been held by one session; 0 where it is not."""
+        if self._connection is None:
+            return 0.0
+        return asyncio.get_running_loop().time() - self._taken_at
 
     async def lead(self, work: Callable[[], Awaitable[object]]) -> object:
         """Does the work if this process leads; what it returned."""
@@ -43,14 +54,15 @@ class Leadership:
     async def _take(self) -> bool:
         connection = await self._engine.connect()
         try:
-            taken: bool = (await connection.execute(TRY_LOCK, {"key": self._key})).scalar_one()
+            statement = TRY_LOCK if isinstance(self._key, int) else TRY_NAMED_LOCK
+            taken: bool = (await connection.execute(statement, {"key": self._key})).scalar_one()
         except BaseException:
             # The server may have given it the lock, which the pool must not keep.
             await connection.invalidate()
             await connection.close()
             raise
         if taken:
-            self._connection = connection
+            self._connection, self._taken_at = connection, asyncio.get_running_loop().time()
         else:
             await connection.close()
         return taken

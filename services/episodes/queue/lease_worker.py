@@ -15,15 +15,20 @@ from cachetools import TTLCache
 
 from episodes.errors import FAULTS_MAX, TRANSIENT, faults_of
 from episodes.queue.store import LeasedRow, QueueTable, WorkQueue
+from podium_kit.postgres.leadership import Leadership
 from podium_kit.rpc.errors import DomainError, InternalError
 
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-# With the interval of looking this is how long a dead worker's rows stand still, at most.
+# With the interval of looking this is how long the rows of a worker stand still that no longer
+# renews, at most; of one whose process has ended, as long as a renewal is late.
 LEASE_S = 4.0
-RENEW_INTERVAL_S = 1.5
+RENEW_INTERVAL_S = 1.0
+LATE_S = 0.25
+ORPHANS_INTERVAL_S = 0.25
+PRESENCE_INTERVAL_S = 1.0
 POLL_INTERVAL_S = 1.0
 ACQUIRED_AT_ONCE = 100
 # The most rows of one tenant at once while another had any in the last NEIGHBOUR_S: all rows share
@@ -134,6 +139,17 @@ class LeaseWorker(Generic[T]):
                 task.cancel()
             elif renewed[id]:
                 leased.cancelled.set()
+
+    async def take_over(self, presence: Leadership) -> None:
+        """Has rows acquired whose worker's process has ended.
+
+        `presence` is the lock of this worker's name. Only a session older than a lease judges
+        others: after a restart of the database all sessions are new.
+        """
+        if presence.held_for_s < LEASE_S:
+            return
+        if await self._queue.free_orphans(LEASE_S - RENEW_INTERVAL_S - LATE_S):
+            self._news.set()
 
     def drain(self, within_s: float) -> None:
         """Acquires no more; running work gets so long."""

@@ -80,6 +80,20 @@ _RELEASE = """
     UPDATE {name} SET due_time = clock_timestamp() + make_interval(secs => :delay_s), holder = ''
     WHERE {id} = ANY(CAST(:ids AS uuid[])) AND holder = :holder
 """
+# A session ends with its process, and its locks with it. Renewals that are due as well spare the
+# rows of a worker that opens a new session.
+_FREE_ORPHANS = """
+    UPDATE {name} q SET due_time = clock_timestamp()
+    WHERE q.holder <> ''
+    AND q.due_time BETWEEN clock_timestamp() AND clock_timestamp() + make_interval(secs => :due_s)
+    AND NOT EXISTS (
+        SELECT FROM pg_locks l CROSS JOIN LATERAL hashtextextended(q.holder, 0) AS key
+        WHERE l.locktype = 'advisory' AND l.objsubid = 1
+        AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
+        AND CAST(l.classid AS bigint) = (key >> 32) & 4294967295
+        AND CAST(l.objid AS bigint) = key & 4294967295
+    )
+"""
 _DROP = "DELETE FROM {name} WHERE {id} = CAST(:id AS uuid)"
 _BACKLOG_AGE = """
     SELECT coalesce(extract(epoch FROM clock_timestamp() - min(due_time)), 0)
@@ -145,10 +159,14 @@ class WorkQueue(Generic[T]):
             self._acquire_rows,
             self._renew,
             self._release,
+            self._free_orphans,
             self._drop,
             self._backlog_age,
             self._size,
-        ) = map(table.statement, (ACQUIRE, _RENEW, _RELEASE, _DROP, _BACKLOG_AGE, _SIZE))
+        ) = map(
+            table.statement,
+            (ACQUIRE, _RENEW, _RELEASE, _FREE_ORPHANS, _DROP, _BACKLOG_AGE, _SIZE),
+        )
 
     async def acquire(
         self, limit: int, lease_s: float, per_tenant: int = 2**31
@@ -181,6 +199,12 @@ class WorkQueue(Generic[T]):
         values = {"ids": list(ids), "delay_s": delay_s, "holder": self._holder}
         async with autocommit(self._engine) as connection:
             await connection.execute(self._release, values)
+
+    async def free_orphans(self, due_s: float) -> int:
+        """Ends leases that end within `due_s` and whose holder holds no lock of its name, see
+        Leadership; returns how many."""
+        async with autocommit(self._engine) as connection:
+            return (await connection.execute(self._free_orphans, {"due_s": due_s})).rowcount
 
     async def drop(self, id: str) -> None:
         async with autocommit(self._engine) as connection:

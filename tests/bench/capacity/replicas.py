@@ -21,10 +21,12 @@ async def workers(
     platform: LocalPlatform, count: int, cores: float, places: int
 ) -> AsyncIterator[list[ManagedProcess]]:
     """Workers with `cores` each that take at most `places` episodes at once together."""
-    limited = _with(platform, WORKER, EPISODES_WORKER_MAX_CONCURRENT_TURNS=str(places // count))
+    limited = service_with(
+        platform, WORKER, EPISODES_WORKER_MAX_CONCURRENT_TURNS=str(places // count)
+    )
     async with (
         _in_place_of_the_worker(platform),
-        _running(platform, [limited] * count, cores) as processes,
+        running(platform, [limited] * count, cores) as processes,
     ):
         yield processes
 
@@ -39,19 +41,19 @@ async def ledgers(
     as many workers as ledgers at least.
     """
     made = [
-        replace(_with(platform, LEDGER, COST_LEDGER_PORT=str(port)), port=port)
+        replace(service_with(platform, LEDGER, COST_LEDGER_PORT=str(port)), port=port)
         for port in [free_port() for _ in range(count)]
     ]
-    worker = _with(
+    worker = service_with(
         platform,
         WORKER,
         EPISODES_WORKER_COST_LEDGER_TARGET="ipv4:" + ",".join(f"{LOOPBACK}:{e.port}" for e in made),
         EPISODES_WORKER_MAX_CONCURRENT_TURNS=str(places // WORKERS_OF_LEDGERS),
     )
     async with (
-        _running(platform, made, cores) as processes,
+        running(platform, made, cores) as processes,
         _in_place_of_the_worker(platform),
-        _running(platform, [worker] * WORKERS_OF_LEDGERS, None),
+        running(platform, [worker] * WORKERS_OF_LEDGERS, None),
     ):
         yield processes
 
@@ -67,7 +69,7 @@ async def _in_place_of_the_worker(platform: LocalPlatform) -> AsyncIterator[None
 
 
 @asynccontextmanager
-async def _running(
+async def running(
     platform: LocalPlatform, services: list[ServiceProcess], cores: float | None
 ) -> AsyncIterator[list[ManagedProcess]]:
     async with AsyncExitStack() as stack:
@@ -91,7 +93,7 @@ async def _running(
         yield processes
 
 
-def _with(platform: LocalPlatform, name: str, **settings: str) -> ServiceProcess:
+def service_with(platform: LocalPlatform, name: str, **settings: str) -> ServiceProcess:
     if platform.around is None:
         raise RuntimeError("the platform is not up")
     service = next(each for each in service_processes(platform.around) if each.name == name)

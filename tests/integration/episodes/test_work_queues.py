@@ -17,7 +17,7 @@ from episodes.episodes.search import EpisodeFilter, SearchOrder
 from episodes.episodes.store_search import EpisodeSearch
 from episodes.keys import StepKind
 from episodes.models import EpisodeState, Step
-from episodes.queue.lease_worker import PER_TENANT_MAX, LeaseWorker
+from episodes.queue.lease_worker import LEASE_S, PER_TENANT_MAX, RENEW_INTERVAL_S, LeaseWorker
 from episodes.queue.store import (
     ACQUIRE,
     EPISODE_QUEUE,
@@ -40,6 +40,7 @@ from integration.episodes.platform_under_test import new_id
 from podium.episodes.v1 import trajectory_pb2
 from podium_kit.money import Money
 from podium_kit.postgres.engine import TransactionConflict
+from podium_kit.postgres.leadership import Leadership
 
 LONG_S = 60.0
 
@@ -125,6 +126,43 @@ async def test_it_is_taken_again_when_its_lease_ends(queues: Queues) -> None:
     await dead.release([id], 0.0)
     assert await alive.renew([id], LONG_S) == {id: False}
     assert await taken(dead) == []
+
+
+async def test_rows_of_a_process_that_has_ended_are_free_once_a_renewal_is_late(
+    queues: Queues,
+) -> None:
+    dead, alive, observer = (queues.of(name) for name in ("dead", "alive", "observer"))
+    [late, of_living] = await queues.add(2)
+    [renewed] = await queues.add(1, "other")
+    assert await taken(dead, most=1) == [late]
+    assert await taken(alive, most=1, lease_s=10 * LONG_S) == [renewed]
+    assert await taken(alive, most=1) == [of_living]
+    presence = Leadership(queues.engine, "alive")
+    assert await presence.held()
+    assert await observer.free_orphans(2 * LONG_S) == 1
+    assert await taken(observer) == [late]
+    # Its session ends as with its process.
+    await presence.give_up()
+    while not await observer.free_orphans(2 * LONG_S):
+        await asyncio.sleep(0.01)
+    assert set(await taken(observer)) >= {of_living}
+    assert await alive.renew([renewed, of_living], LONG_S) == {renewed: False}
+
+
+class LongPresent(Leadership):
+    held_for_s = LEASE_S
+
+
+async def test_a_worker_takes_over_once_its_own_session_is_old_enough(engine: AsyncEngine) -> None:
+    runner = LeaseWorker(WorkQueue(engine, EPISODE_QUEUE, "a"), Endless(), 10)
+    id = await queued_episode(engine)
+    # About to end, and the worker acquires nothing by itself.
+    assert await taken(WorkQueue(engine, EPISODE_QUEUE, "dead"), lease_s=RENEW_INTERVAL_S) == [id]
+    await runner.take_over(Leadership(engine, "a"))
+    assert not runner._news.is_set()
+    await runner.take_over(LongPresent(engine, "a"))
+    await runner.acquire()
+    assert list(runner._running) == [id]
 
 
 async def test_what_is_given_back_is_anybodys_after_the_pause(queues: Queues) -> None:
