@@ -35,6 +35,7 @@ from episodes.episodes.watch import Watcher
 from episodes.evaluations.service import Evaluations
 from episodes.evaluations.servicer import EvaluationsServicer
 from episodes.evaluations.store import EvaluationStore
+from episodes.evaluations.store_calibrations import CalibrationStore
 from episodes.evaluations.store_live import LiveStore
 from episodes.evaluations.store_reports import RunReportStore
 from episodes.evaluations.store_verdicts import VerdictStore
@@ -173,7 +174,7 @@ async def serve(config: ServerConfig) -> None:
         ),
         Service(
             add_EvaluationServiceServicer_to_server,
-            EvaluationsServicer(evaluations),
+            EvaluationsServicer(evaluations, CalibrationStore(engine)),
             "podium.episodes.v1.EvaluationService",
         ),
     ]

@@ -16,13 +16,16 @@ from podium_evaluation.results.agreement import (
     verdicts_by_judge,
 )
 from podium_evaluation.results.baselines import ItemOutcome, baselines, outcomes
+from podium_evaluation.results.calibrations import calibration_of
 from podium_evaluation.results.choices import arm_choices
 from podium_evaluation.results.comparison import key_of
 from podium_evaluation.results.failures import MEANINGS, FailureClass, failure_class
 from podium_evaluation.results.figures import arm_figures, pair_figures
 from podium_evaluation.results.sweeps import Curve, arm_curve, limits_of, rule_curves
 from podium_evaluation.results.trials import Results, TrialResult
+from podium_evaluation.runs.judges import PROMPT_DIGEST
 from podium_evaluation.statistics.fronts import Point, hull
+from podium_evaluation.suites.suite import CONVERSATION_SCAFFOLD
 from podium_kit.client.gateway import Gateway, segment
 from podium_kit.client.rejections import Rejected
 from podium_kit.models.rules import ALWAYS
@@ -112,7 +115,11 @@ def _judges(results: Results) -> dict[str, Any]:
     together = all_agree(judges)
     return {
         "judges": [
-            {**asdict(each), "cost": None if each.cost is None else f"{each.cost:f}"}
+            {
+                **asdict(each),
+                "cost": None if each.cost is None else f"{each.cost:f}",
+                "calibration": _calibration(results, each.judge),
+            }
             for each in figures
         ],
         "agreements": list(map(asdict, agreements(judges))),
@@ -120,6 +127,15 @@ def _judges(results: Results) -> dict[str, Any]:
         "disagreeing": len(differing),
         "disagreements": list(map(asdict, differing[:SHOWN_MAX])),
     }
+
+
+def _calibration(results: Results, judge: str) -> dict[str, Any] | None:
+    """The newest calibration of the judge, asked as it was in the run."""
+    key = results.evaluation.comparability_key
+    if key.get("scaffold") == CONVERSATION_SCAFFOLD:
+        return None  # the environment words its questions
+    found = calibration_of(judge, results.calibrations, PROMPT_DIGEST, key)
+    return asdict(found) if found else None
 
 
 def without_content(report: Mapping[str, Any]) -> dict[str, Any]:

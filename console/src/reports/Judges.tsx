@@ -2,7 +2,7 @@ import { Fragment, type ReactNode } from "react";
 
 import { Table } from "../ui/Table";
 import { words } from "../words/en";
-import type { EvaluationDocument } from "./documents";
+import type { EvaluationDocument, JudgeFigures } from "./documents";
 import { bounds, Section, short } from "./figures";
 
 const w = words.report;
@@ -29,6 +29,23 @@ export function Judges({ report, episode }: JudgesProps) {
             { title: w.wrong, numeric: true, cell: (row) => row.wrong },
             { title: w.noVerdict, numeric: true, cell: (row) => row.unjudged },
             { title: w.costOfJudge, numeric: true, cell: (row) => (row.cost === null ? words.unknownAmount : `$${row.cost}`) },
+          ]}
+        />
+      </Section>
+      <Section title={w.calibration} hint={w.calibrationHint}>
+        <Table
+          label={w.calibration}
+          rows={report.judges}
+          rowKey={(row) => row.judge}
+          columns={[
+            { title: w.judge, cell: (row) => row.judge },
+            { title: w.labels, cell: ({ calibration }) => (calibration ? w.calibrated(calibration.name, calibration.date, calibration.model, calibration.tool_version) : w.notCalibrated) },
+            { title: w.answers, numeric: true, cell: (row) => row.calibration?.agreement.judged ?? "–" },
+            { title: w.noVerdict, numeric: true, minor: true, cell: (row) => row.calibration?.agreement.unjudged ?? "–" },
+            { title: w.accuracy, numeric: true, cell: (row) => labelled(row, "accuracy") },
+            { title: w.kappa, numeric: true, cell: (row) => labelled(row, "kappa") },
+            { title: w.falsePositives, numeric: true, cell: (row) => labelled(row, "false_positives") },
+            { title: w.falseNegatives, numeric: true, cell: (row) => labelled(row, "false_negatives") },
           ]}
         />
       </Section>
@@ -71,3 +88,6 @@ export function Judges({ report, episode }: JudgesProps) {
     </>
   );
 }
+
+const labelled = ({ calibration }: JudgeFigures, figure: "accuracy" | "kappa" | "false_positives" | "false_negatives") =>
+  calibration ? bounds(calibration.agreement[figure], short) : "–";

@@ -74,6 +74,22 @@ export interface WorstTrial {
   calls?: string[];
 }
 
+export interface JudgeFigures {
+  judge: string;
+  right: number;
+  wrong: number;
+  unjudged: number;
+  cost: string | null;
+  /** How the judge did on answers that people had labelled; null for one that was not calibrated. */
+  calibration: {
+    name: string;
+    date: string;
+    model: string;
+    tool_version: number;
+    agreement: { judged: number; unjudged: number; accuracy: Bounds | null; kappa: Bounds | null; false_positives: Bounds | null; false_negatives: Bounds | null };
+  } | null;
+}
+
 export interface EvaluationDocument {
   kind: "evaluation";
   id: string;
@@ -85,7 +101,7 @@ export interface EvaluationDocument {
   arms: ArmFigures[];
   pairs: PairFigures[];
   choices: ArmChoices[];
-  judges: { judge: string; right: number; wrong: number; unjudged: number; cost: string | null }[];
+  judges: JudgeFigures[];
   agreements: { first: string; second: string; trials: number; equal: number; kappa: Bounds | null }[];
   /** Of three judges or more. */
   all_agree: { judges: number; trials: number; kappa: number | null } | null;

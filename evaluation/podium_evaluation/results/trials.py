@@ -122,6 +122,8 @@ class Results:
     trials: Sequence[TrialResult]
     verdicts: Sequence[pb.Verdict] = ()
     """Verdicts of judges other than the trials' own checks."""
+    calibrations: Sequence[pb.JudgeCalibration] = ()
+    """Of the tenant's judges, newest first."""
 
     @property
     def arms(self) -> list[str]:
@@ -144,8 +146,17 @@ async def read_results(gateway: Gateway, evaluation_id: str) -> Results:
         f"{path}/trials", pb.ListTrialsResponse, page_size=500, with_items="true"
     )
     judged = await gateway.all(f"{path}/verdicts", pb.ListVerdictsResponse, page_size=500)
+    known = await gateway.all(
+        "/v1/judge-calibrations", pb.ListJudgeCalibrationsResponse, page_size=500
+    )
     trials = list(map(TrialResult.of, listed.trials))
-    return Results(found.evaluation, list(found.progress), trials, list(judged.verdicts))
+    return Results(
+        found.evaluation,
+        list(found.progress),
+        trials,
+        list(judged.verdicts),
+        list(known.calibrations),
+    )
 
 
 def scores_by_item(trials: Iterable[TrialResult]) -> dict[str, list[float]]:

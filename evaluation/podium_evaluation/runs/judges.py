@@ -4,6 +4,7 @@ import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from podium.common.v1 import failure_pb2
 from podium.episodes.v1 import direct_call_service_pb2 as calls_pb
 from podium.episodes.v1 import trajectory_pb2
 from podium.orchestrator.v1 import orchestrator_service_pb2 as orchestrator_pb
@@ -41,7 +42,8 @@ class Judge:
     def __str__(self) -> str:
         return f"{self.tool}/{self.model}" if self.model else self.tool
 
-    def verifier(self, reference: str, rubric: str = "") -> LlmJudge:
+    def verifier(self, reference: str | None, rubric: str = "") -> LlmJudge:
+        """Its family is checked before it is asked."""
         return LlmJudge(
             judges=(str(self),), reference=reference, rubric=rubric, allow_own_family=True
         )
@@ -72,6 +74,7 @@ class Asked:
     explanation: str
     call_id: str = ""
     cost: Money | None = None
+    out_of_budget: bool = False
 
 
 @dataclass(frozen=True)
@@ -110,7 +113,8 @@ async def ask(
             break
     cost = optional_money_from_proto(call.cost)
     if call.HasField("failure"):
-        return Asked(None, f"{judge} failed: {call.failure.message}"[:1000], call.id, cost)
+        spent = call.failure.kind == failure_pb2.FAILURE_KIND_BUDGET_EXHAUSTED
+        return Asked(None, f"{judge} failed: {call.failure.message}"[:1000], call.id, cost, spent)
     try:
         verdict = verifier.judge(asked.answer, [call.content])
     except Unjudged as error:

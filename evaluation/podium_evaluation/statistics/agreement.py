@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from statistics import NormalDist
 
 from podium_evaluation.statistics.intervals import CONFIDENCE
@@ -21,10 +21,17 @@ def cohens_kappa(
     Everitt (1969). None without pairs, and where both judges only ever gave the same one verdict:
     kappa is then not defined.
     """
-    count, cells = len(pairs), Counter(pairs)
+    return kappa_of(Counter(pairs), confidence)
+
+
+def kappa_of(
+    cells: Mapping[tuple[bool, bool], int], confidence: float = CONFIDENCE
+) -> Interval | None:
+    """Cohen's kappa of so many pairs of verdicts of each kind."""
+    count = sum(cells.values())
     if not count:
         return None
-    share = {(a, b): cells[a, b] / count for a in VERDICTS for b in VERDICTS}
+    share = {(a, b): cells.get((a, b), 0) / count for a in VERDICTS for b in VERDICTS}
     first = {a: share[a, True] + share[a, False] for a in VERDICTS}
     second = {b: share[True, b] + share[False, b] for b in VERDICTS}
     chance = sum(first[each] * second[each] for each in VERDICTS)

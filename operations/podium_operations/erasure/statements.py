@@ -91,6 +91,10 @@ EPISODES = {
             SELECT FROM evaluations v
             WHERE v.tenant = i.tenant AND v.suite_digest = i.suite_digest)
     """,
+    "judge_calibrations": """
+        DELETE FROM judge_calibrations WHERE tenant = :tenant
+        AND (CAST(:subject AS text) IS NULL OR subject = :subject)
+    """,
     "direct_calls": """
         DELETE FROM direct_calls
         WHERE tenant = :tenant

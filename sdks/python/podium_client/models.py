@@ -942,6 +942,80 @@ class BudgetLimitPassed(Model):
     """
 
 
+class CalibratedJudge(Model):
+    """
+    How a judge did on answers that people had labelled right or wrong. No answer or task is stored.
+    """
+
+    judge: str = ""
+    """
+    The judge: a tool of kind llm, and behind a slash the alias of its model where it has several.
+    """
+    model: str = ""
+    """
+    Its model, by the provider's name.
+    """
+    tool_version: int = 0
+    """
+    Version of the tool.
+    """
+    right_called_right: int = 0
+    """
+    Answers labelled right that it called right.
+    """
+    right_called_wrong: int = 0
+    """
+    Answers labelled right that it called wrong: false negatives.
+    """
+    wrong_called_right: int = 0
+    """
+    Answers labelled wrong that it called right: false positives.
+    """
+    wrong_called_wrong: int = 0
+    """
+    Answers labelled wrong that it called wrong.
+    """
+    unjudged: int = 0
+    """
+    Answers on which it gave no verdict; they are in no other count.
+    """
+    cost: Money | None = None
+    """
+    Known cost of asking it; unset means unknown.
+    """
+
+
+class CalibratedPair(Model):
+    """
+    How two judges did on the same labelled answers, of which both gave a verdict.
+    """
+
+    first: str = ""
+    """
+    The first judge.
+    """
+    second: str = ""
+    """
+    The second judge.
+    """
+    both_right: int = 0
+    """
+    Answers that both call right.
+    """
+    first_alone_right: int = 0
+    """
+    Answers that the first alone calls right.
+    """
+    second_alone_right: int = 0
+    """
+    Answers that the second alone calls right.
+    """
+    both_wrong: int = 0
+    """
+    Answers that both call wrong.
+    """
+
+
 class CancelEpisodeRequest(Model):
     """
     Asks to cancel an episode.
@@ -1422,6 +1496,69 @@ class Group(Model):
     """
 
 
+class JudgeCalibration(Model):
+    """
+    Judges that were asked about one set of labelled answers.
+    """
+
+    id: str = ""
+    """
+    UUIDv7 made by the caller.
+    """
+    name: str = ""
+    """
+    Name of the set, for people.
+    """
+    digest: str = ""
+    """
+    Hexadecimal SHA-256 of its file.
+    """
+    labelled_right: int = 0
+    """
+    Answers labelled right.
+    """
+    labelled_wrong: int = 0
+    """
+    Answers labelled wrong.
+    """
+    with_reference: int = 0
+    """
+    Those of both that have a reference, which the judges saw.
+    """
+    verifier_version: str = ""
+    """
+    Version of the verifier that worded the question and read the replies.
+    """
+    prompt_digest: str = ""
+    """
+    Hexadecimal SHA-256 of its prompt, as in Verdict.
+    """
+    judges: Annotated[list[CalibratedJudge], Field(validate_default=True)] = []
+    """
+    The judges.
+    """
+    pairs: Annotated[list[CalibratedPair], Field(validate_default=True)] = []
+    """
+    Every two of them.
+    """
+    all_agree_kappa: float | None = None
+    """
+    Fleiss' kappa of three judges or more; unset where it is not defined.
+    """
+    all_judged: int = 0
+    """
+    Answers on which all judges gave a verdict, which that is of.
+    """
+    created_by: str = ""
+    """
+    Who calibrated. Set by the service.
+    """
+    create_time: AwareDatetime | None = None
+    """
+    Time at which it was stored. Set by the service.
+    """
+
+
 class JudgeVote(Model):
     """
     The verdict of one of the models that judge a trial.
@@ -1480,6 +1617,21 @@ class ListDeadLettersResponse(Model):
     dead_letters: Annotated[list[DeadLetter], Field(validate_default=True)] = []
     """
     The records.
+    """
+    next_page_token: str = ""
+    """
+    Unset on the last page.
+    """
+
+
+class ListJudgeCalibrationsResponse(Model):
+    """
+    A page of calibrations.
+    """
+
+    calibrations: Annotated[list[JudgeCalibration], Field(validate_default=True)] = []
+    """
+    The calibrations.
     """
     next_page_token: str = ""
     """
@@ -1613,6 +1765,23 @@ class RecordEvaluationReportRequest(Model):
 class RecordEvaluationReportResponse(Model):
     """
     The figures are stored.
+    """
+
+
+class RecordJudgeCalibrationRequest(Model):
+    """
+    Asks to store a calibration of judges.
+    """
+
+    calibration: JudgeCalibration | None = None
+    """
+    The calibration.
+    """
+
+
+class RecordJudgeCalibrationResponse(Model):
+    """
+    The calibration is stored.
     """
 
 

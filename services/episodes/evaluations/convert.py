@@ -14,6 +14,7 @@ from episodes.evaluations.models import (
     TrialState,
 )
 from episodes.evaluations.sequential import ArmScores, compare
+from episodes.evaluations.store_calibrations import StoredCalibration
 from podium.episodes.v1 import episode_pb2
 from podium.episodes.v1 import evaluation_service_pb2 as pb
 from podium_kit.rpc.identity import Identity
@@ -136,6 +137,29 @@ def live_from_proto(message: pb.Evaluation, creator: Identity) -> NewEvaluation:
         1,
         (),
     )
+
+
+def check_calibration(message: pb.JudgeCalibration) -> None:
+    """Raises InvalidEvaluation for counts that are not those of one set of labelled answers."""
+    if twice := repeated([each.judge for each in message.judges]):
+        raise InvalidEvaluation(f"the judge {twice} is named twice")
+    labelled = message.labelled_right + message.labelled_wrong
+    for each in message.judges:
+        right = each.right_called_right + each.right_called_wrong
+        wrong = each.wrong_called_right + each.wrong_called_wrong
+        counted = right + wrong + each.unjudged
+        if counted != labelled or right > message.labelled_right or wrong > message.labelled_wrong:
+            raise InvalidEvaluation(
+                f"the counts of {each.judge} are not those of {message.labelled_right} answers"
+                f" labelled right and {message.labelled_wrong} labelled wrong"
+            )
+
+
+def calibration_to_proto(stored: StoredCalibration) -> pb.JudgeCalibration:
+    message = pb.JudgeCalibration.FromString(stored.body)
+    message.created_by = stored.subject
+    message.create_time.CopyFrom(timestamp_to_proto(stored.create_time))
+    return message
 
 
 def comparison_to_proto(baseline: ArmScores, candidate: ArmScores) -> pb.LiveComparison:

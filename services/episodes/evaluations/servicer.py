@@ -5,6 +5,8 @@ import grpc
 from episodes.errors import InvalidEvaluation
 from episodes.evaluations.convert import (
     STATE_FROM_WIRE,
+    calibration_to_proto,
+    check_calibration,
     check_live,
     comparison_to_proto,
     evaluation_from_proto,
@@ -17,6 +19,7 @@ from episodes.evaluations.convert import (
     verdict_from_proto,
 )
 from episodes.evaluations.service import Evaluations
+from episodes.evaluations.store_calibrations import CalibrationStore
 from episodes.keys import canonical_id
 from podium.episodes.v1 import evaluation_service_pb2 as pb
 from podium.episodes.v1.evaluation_service_pb2_grpc import EvaluationServiceServicer
@@ -35,8 +38,9 @@ SIZE_DEFAULT, SIZE_MAX = 50, 500
 
 
 class EvaluationsServicer(EvaluationServiceServicer):
-    def __init__(self, evaluations: Evaluations) -> None:
+    def __init__(self, evaluations: Evaluations, calibrations: CalibrationStore) -> None:
         self._evaluations = evaluations
+        self._calibrations = calibrations
 
     async def CreateEvaluation(
         self, request: pb.CreateEvaluationRequest, context: Context
@@ -64,9 +68,7 @@ class EvaluationsServicer(EvaluationServiceServicer):
         self, request: pb.ListEvaluationsRequest, context: Context
     ) -> pb.ListEvaluationsResponse:
         size = page_size(request.page_size, SIZE_DEFAULT, SIZE_MAX)
-        before = decode_page_token(request.page_token).get("before")
-        if before is not None and canonical_id(before) is None:
-            raise InvalidPageToken
+        before = _before(request.page_token)
         found = await self._evaluations.list(before, size + 1)
         page = found[:size]
         token = encode_page_token({"before": page[-1].id}) if len(found) > size else ""
@@ -147,6 +149,27 @@ class EvaluationsServicer(EvaluationServiceServicer):
             next_page_token=encode_page_token(place) if place else "",
         )
 
+    async def RecordJudgeCalibration(
+        self, request: pb.RecordJudgeCalibrationRequest, context: Context
+    ) -> pb.RecordJudgeCalibrationResponse:
+        check_calibration(request.calibration)
+        caller = current_identity()
+        body = request.calibration.SerializeToString()
+        await self._calibrations.add(caller.tenant, request.calibration.id, caller.subject, body)
+        return pb.RecordJudgeCalibrationResponse()
+
+    async def ListJudgeCalibrations(
+        self, request: pb.ListJudgeCalibrationsRequest, context: Context
+    ) -> pb.ListJudgeCalibrationsResponse:
+        size = page_size(request.page_size, SIZE_DEFAULT, SIZE_MAX)
+        before = _before(request.page_token)
+        found = await self._calibrations.list(current_identity().tenant, before, size + 1)
+        page = found[:size]
+        token = encode_page_token({"before": page[-1].id}) if len(found) > size else ""
+        return pb.ListJudgeCalibrationsResponse(
+            calibrations=map(calibration_to_proto, page), next_page_token=token
+        )
+
     async def RecordEvaluationReport(
         self, request: pb.RecordEvaluationReportRequest, context: Context
     ) -> pb.RecordEvaluationReportResponse:
@@ -160,3 +183,11 @@ class EvaluationsServicer(EvaluationServiceServicer):
         return pb.GetEvaluationReportResponse(
             report_json=report, create_time=timestamp_to_proto(create_time)
         )
+
+
+def _before(page_token: str) -> str | None:
+    """The id after which a page of the newest begins; None for the first page."""
+    before = decode_page_token(page_token).get("before")
+    if before is not None and canonical_id(before) is None:
+        raise InvalidPageToken
+    return before

@@ -61,6 +61,8 @@ ROUTES = (
     Route("GET", "/v1/evaluations/{evaluation_id}/verdicts", EVALUATIONS, "ListVerdicts"),
     Route("PUT", "/v1/evaluations/{evaluation_id}/report", EVALUATIONS, "RecordEvaluationReport"),
     Route("GET", "/v1/evaluations/{evaluation_id}/report", EVALUATIONS, "GetEvaluationReport"),
+    Route("POST", "/v1/judge-calibrations", EVALUATIONS, "RecordJudgeCalibration"),
+    Route("GET", "/v1/judge-calibrations", EVALUATIONS, "ListJudgeCalibrations"),
     Route("POST", "/v1/live-evaluations", EVALUATIONS, "StartLiveEvaluation"),
     Route("POST", "/v1/live-evaluations/{evaluation_id}/stop", EVALUATIONS, "StopLiveEvaluation"),
     Route("GET", "/v1/events", TENANT_EVENTS, "WatchTenantEvents"),

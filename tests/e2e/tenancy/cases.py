@@ -52,6 +52,13 @@ ITEM = {
 }
 
 VERDICT = {"place": 0, "judge": "$tool", "verifier": "exact", "prompt_digest": "0" * 64}
+CALIBRATION = {
+    "id": "$unknown",
+    "name": "labels",
+    "digest": "0" * 64,
+    "prompt_digest": "0" * 64,
+    "judges": [{"judge": "$tool"}],
+}
 # Of traffic that the stranger has not.
 LIVE = {
     "id": "$unknown",
@@ -95,6 +102,8 @@ RPCS: dict[str, Case] = {
     ),
     "EvaluationService/GetEvaluationReport": (REJECTED, {"evaluation_id": "$evaluation"}),
     "EvaluationService/ListVerdicts": (REJECTED, {"evaluation_id": "$evaluation"}),
+    "EvaluationService/RecordJudgeCalibration": (OWN, {"calibration": CALIBRATION}),
+    "EvaluationService/ListJudgeCalibrations": (OWN, {}),
     "EvaluationService/StopLiveEvaluation": (REJECTED, {"evaluation_id": "$evaluation"}),
     "EvaluationService/StartLiveEvaluation": (OWN, {"evaluation": LIVE}),
     "EvaluationService/ListEvaluations": (OWN, {}),

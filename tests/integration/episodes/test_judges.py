@@ -1,10 +1,13 @@
-"""Models that judge an episode's answer: several vote, and none judges its own family."""
+"""Models that judge an episode's answer: several vote, none judges its own family."""
 
+from typing import Any
+
+import grpc
 import pytest
 
 from integration.episodes.neighbours import answer, call, calls, in_turns, make_toolset
-from integration.episodes.platform_under_test import Platform
-from integration.episodes.test_evaluations import item, played
+from integration.episodes.platform_under_test import Platform, new_id
+from integration.episodes.test_evaluations import evaluations, item, played
 from podium.adapters.v1 import tool_adapter_service_pb2 as adapters_pb
 from podium.episodes.v1 import evaluation_service_pb2 as pb
 from podium.registry.v1 import tool_pb2, toolset_pb2
@@ -110,3 +113,55 @@ async def test_no_model_judges_what_its_own_family_wrote_unless_that_is_allowed(
 
     say(judges, ask_qwen="correct")
     assert (await judged(judges, "ask_qwen", allow_own_family=True)).score == 1
+
+
+def calibration(**changes: Any) -> pb.JudgeCalibration:
+    judge = pb.CalibratedJudge(judge="ask_gpt", model="gpt-6", right_called_right=2, unjudged=1)
+    values = {
+        "id": new_id(),
+        "name": "labels",
+        "digest": "0" * 64,
+        "prompt_digest": "0" * 64,
+        "labelled_right": 3,
+        "judges": [judge],
+        **changes,
+    }
+    return pb.JudgeCalibration(**values)
+
+
+async def test_calibrations_are_the_tenants_and_stay_as_they_were_stored(
+    platform: Platform,
+) -> None:
+    first, second = calibration(), calibration(created_by="somebody else", all_agree_kappa=0.5)
+    async with evaluations(platform) as ada, evaluations(platform, "bob") as bob:
+        for each in (first, calibration(id=first.id, name="another"), second):
+            await ada.RecordJudgeCalibration(pb.RecordJudgeCalibrationRequest(calibration=each))
+        page = await bob.ListJudgeCalibrations(pb.ListJudgeCalibrationsRequest(page_size=1))
+        asking = pb.ListJudgeCalibrationsRequest(page_token=page.next_page_token)
+        rest = await bob.ListJudgeCalibrations(asking)
+    found = [*page.calibrations, *rest.calibrations]
+    assert [(each.id, each.name) for each in found] == [(second.id, "labels"), (first.id, "labels")]
+    assert all(each.created_by == "ada" and each.HasField("create_time") for each in found)
+    assert found[0].all_agree_kappa == 0.5 and not found[1].HasField("all_agree_kappa")
+    assert found[1].judges == first.judges
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"labelled_right": 2}, "the counts of ask_gpt are not those of 2 answers"),
+        ({"labelled_right": 1, "labelled_wrong": 2}, "the counts of ask_gpt"),
+        ({"judges": [calibration().judges[0]] * 2}, "ask_gpt is named twice"),
+        ({"judges": []}, "judges"),
+        ({"id": "1"}, "UUIDv7"),
+    ],
+)
+async def test_a_calibration_that_makes_no_sense_is_rejected(
+    platform: Platform, changes: dict[str, Any], words: str
+) -> None:
+    request = pb.RecordJudgeCalibrationRequest(calibration=calibration(**changes))
+    async with evaluations(platform) as ada:
+        with pytest.raises(grpc.aio.AioRpcError) as rejected:
+            await ada.RecordJudgeCalibration(request)
+    assert rejected.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+    assert words in (rejected.value.details() or "")

@@ -123,7 +123,7 @@ def test_whatever_a_route_changes_is_administrative_or_work() -> None:
         "ExplainToolset", "DryRunPolicy", "ReportAdherence", "PutDocuments", "DeleteDocuments",
         "DeleteCorpus", "ProposeDescription", "SimulatePrices", "AddInvoiceLines",
         "CreateEvaluation", "UpdateEvaluation", "RecordVerdict", "RecordVerdicts",
-        "RecordEvaluationReport",
+        "RecordEvaluationReport", "RecordJudgeCalibration",
         "ReconcileInvoice", "StartDirectCall", "GiveFeedback",
     }  # fmt: skip
     writing = [route for route in ROUTES if route.method != "GET"]

@@ -183,6 +183,62 @@ def test_of_several_judges_more_than_half_decide_and_the_report_shows_who_differ
 
 
 @pytest.mark.usefixtures("policies")
+def test_judges_are_calibrated_by_labels_and_a_report_names_that(
+    podium: CommandLine, model: OpenAiServer, judge: OpenAiServer, tmp_path: Path
+) -> None:
+    labels = tmp_path / "labels.jsonl"
+    rows = [
+        {"task": "Capital of France?", "answer": "Paris", "reference": "Paris", "label": "right"},
+        {"task": "Capital of Norway?", "answer": "Oslo", "label": "right"},
+        {"task": "Capital of Peru?", "answer": "Quito", "reference": "Lima", "label": "wrong"},
+        {"task": "Capital of Chad?", "answer": "Cairo", "label": "wrong"},
+    ]
+    labels.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    judge.push(CORRECT, CORRECT)  # of a plain case
+    judge.push(CORRECT, CORRECT, CORRECT, "I cannot tell")
+    judge.push(CORRECT, INCORRECT, INCORRECT, INCORRECT)
+    options = ("--judge", "ask_judge", "--judge", "ask_second", "--at-once", "1")
+    calibrate = ("eval", "judges", "calibrate", str(labels), *options)
+    found = podium.json(*calibrate, "--budget", "0.5")
+    assert "Reference answer:\nLima" in judge.requests[-2]["messages"][-1]["content"]
+    assert "Reference" not in judge.requests[-1]["messages"][-1]["content"]
+    first, second = found["judges"]
+    assert (first["judge"], first["model"], first["judged"], first["unjudged"]) == (
+        *("ask_judge", MODEL),
+        *(3, 1),
+    )
+    assert first["accuracy"]["mean"] == pytest.approx(2 / 3)
+    assert (first["false_positives"]["mean"], first["false_negatives"]["mean"]) == (1.0, 0.0)
+    assert (second["accuracy"]["mean"], second["kappa"]["mean"]) == (0.75, 0.5)
+    [pair] = found["pairs"]
+    assert (pair["answers"], pair["equal"]) == (3, 1)
+    assert (found["with_reference"], found["all_agree_kappa"]) == (2, None)
+    spent = Decimal(first["cost"]) + Decimal(second["cost"])
+    posted = podium.json("budgets", "show", f"evaluation-{found['id']}")["posted"]["amount"]
+    assert Decimal(posted) > spent > 0
+    listed = podium.json("eval", "judges", "list")["calibrations"]
+    assert listed[0]["judges"] == found["judges"]
+    assert "ask_judge" in podium("eval", "judges", "list").stdout
+
+    model.push({"answer": "These"})
+    judge.push(CORRECT, CORRECT, CORRECT, CORRECT, CORRECT, CORRECT)
+    page = tmp_path / "page.html"
+    path = questions(tmp_path, ["ask_judge", "ask_second", "ask_third"])
+    podium.json("eval", "run", str(path), "--report", str(page))
+    known = {each["judge"]: each["calibration"] for each in document_of(page)["judges"]}
+    assert known["ask_third"] is None
+    assert (known["ask_second"]["name"], known["ask_second"]["model"]) == (
+        *("labels", "gemini-scripted"),
+    )
+    assert known["ask_second"]["agreement"]["accuracy"] == second["accuracy"]
+
+    judge.push(CORRECT)
+    ended = podium("eval", "judges", "calibrate", str(labels), *options[:2], "--budget", "0.000001")
+    assert ended.returncode == 1 and "budget" in ended.stderr
+    judge.take_back()
+
+
+@pytest.mark.usefixtures("policies")
 def test_a_judge_whose_family_wrote_an_answer_leaves_it_unjudged_unless_allowed(
     podium: CommandLine, model: OpenAiServer, judge: OpenAiServer, tmp_path: Path
 ) -> None:

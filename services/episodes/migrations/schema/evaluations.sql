@@ -87,3 +87,13 @@ CREATE TABLE evaluation_reports (
     PRIMARY KEY (tenant, evaluation_id),
     FOREIGN KEY (tenant, evaluation_id) REFERENCES evaluations ON DELETE CASCADE
 );
+
+-- How judges did on answers that people had labelled: counts, and no answer.
+CREATE TABLE judge_calibrations (
+    tenant text NOT NULL,
+    id uuid NOT NULL,
+    subject text NOT NULL,
+    body bytea NOT NULL,
+    create_time timestamptz NOT NULL DEFAULT clock_timestamp(),
+    PRIMARY KEY (tenant, id)
+);

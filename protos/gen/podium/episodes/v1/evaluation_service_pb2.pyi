@@ -761,6 +761,186 @@ class Verdict(_message.Message):
 Global___Verdict: _TypeAlias = Verdict  # noqa: Y015
 
 @_typing.final
+class CalibratedJudge(_message.Message):
+    """How a judge did on answers that people had labelled right or wrong. No answer or task is stored."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    JUDGE_FIELD_NUMBER: _builtins.int
+    MODEL_FIELD_NUMBER: _builtins.int
+    TOOL_VERSION_FIELD_NUMBER: _builtins.int
+    RIGHT_CALLED_RIGHT_FIELD_NUMBER: _builtins.int
+    RIGHT_CALLED_WRONG_FIELD_NUMBER: _builtins.int
+    WRONG_CALLED_RIGHT_FIELD_NUMBER: _builtins.int
+    WRONG_CALLED_WRONG_FIELD_NUMBER: _builtins.int
+    UNJUDGED_FIELD_NUMBER: _builtins.int
+    COST_FIELD_NUMBER: _builtins.int
+    judge: _builtins.str
+    """The judge: a tool of kind llm, and behind a slash the alias of its model where it has several."""
+    model: _builtins.str
+    """Its model, by the provider's name."""
+    tool_version: _builtins.int
+    """Version of the tool."""
+    right_called_right: _builtins.int
+    """Answers labelled right that it called right."""
+    right_called_wrong: _builtins.int
+    """Answers labelled right that it called wrong: false negatives."""
+    wrong_called_right: _builtins.int
+    """Answers labelled wrong that it called right: false positives."""
+    wrong_called_wrong: _builtins.int
+    """Answers labelled wrong that it called wrong."""
+    unjudged: _builtins.int
+    """Answers on which it gave no verdict; they are in no other count."""
+    @_builtins.property
+    def cost(self) -> _money_pb2.Money:
+        """Known cost of asking it; unset means unknown."""
+
+    def __init__(
+        self,
+        *,
+        judge: _builtins.str = ...,
+        model: _builtins.str = ...,
+        tool_version: _builtins.int = ...,
+        right_called_right: _builtins.int = ...,
+        right_called_wrong: _builtins.int = ...,
+        wrong_called_right: _builtins.int = ...,
+        wrong_called_wrong: _builtins.int = ...,
+        unjudged: _builtins.int = ...,
+        cost: _money_pb2.Money | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["cost", b"cost"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cost", b"cost", "judge", b"judge", "model", b"model", "right_called_right", b"right_called_right", "right_called_wrong", b"right_called_wrong", "tool_version", b"tool_version", "unjudged", b"unjudged", "wrong_called_right", b"wrong_called_right", "wrong_called_wrong", b"wrong_called_wrong"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CalibratedJudge: _TypeAlias = CalibratedJudge  # noqa: Y015
+
+@_typing.final
+class CalibratedPair(_message.Message):
+    """How two judges did on the same labelled answers, of which both gave a verdict."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    FIRST_FIELD_NUMBER: _builtins.int
+    SECOND_FIELD_NUMBER: _builtins.int
+    BOTH_RIGHT_FIELD_NUMBER: _builtins.int
+    FIRST_ALONE_RIGHT_FIELD_NUMBER: _builtins.int
+    SECOND_ALONE_RIGHT_FIELD_NUMBER: _builtins.int
+    BOTH_WRONG_FIELD_NUMBER: _builtins.int
+    first: _builtins.str
+    """The first judge."""
+    second: _builtins.str
+    """The second judge."""
+    both_right: _builtins.int
+    """Answers that both call right."""
+    first_alone_right: _builtins.int
+    """Answers that the first alone calls right."""
+    second_alone_right: _builtins.int
+    """Answers that the second alone calls right."""
+    both_wrong: _builtins.int
+    """Answers that both call wrong."""
+    def __init__(
+        self,
+        *,
+        first: _builtins.str = ...,
+        second: _builtins.str = ...,
+        both_right: _builtins.int = ...,
+        first_alone_right: _builtins.int = ...,
+        second_alone_right: _builtins.int = ...,
+        both_wrong: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["both_right", b"both_right", "both_wrong", b"both_wrong", "first", b"first", "first_alone_right", b"first_alone_right", "second", b"second", "second_alone_right", b"second_alone_right"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CalibratedPair: _TypeAlias = CalibratedPair  # noqa: Y015
+
+@_typing.final
+class JudgeCalibration(_message.Message):
+    """Judges that were asked about one set of labelled answers."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ID_FIELD_NUMBER: _builtins.int
+    NAME_FIELD_NUMBER: _builtins.int
+    DIGEST_FIELD_NUMBER: _builtins.int
+    LABELLED_RIGHT_FIELD_NUMBER: _builtins.int
+    LABELLED_WRONG_FIELD_NUMBER: _builtins.int
+    WITH_REFERENCE_FIELD_NUMBER: _builtins.int
+    VERIFIER_VERSION_FIELD_NUMBER: _builtins.int
+    PROMPT_DIGEST_FIELD_NUMBER: _builtins.int
+    JUDGES_FIELD_NUMBER: _builtins.int
+    PAIRS_FIELD_NUMBER: _builtins.int
+    ALL_AGREE_KAPPA_FIELD_NUMBER: _builtins.int
+    ALL_JUDGED_FIELD_NUMBER: _builtins.int
+    CREATED_BY_FIELD_NUMBER: _builtins.int
+    CREATE_TIME_FIELD_NUMBER: _builtins.int
+    id: _builtins.str
+    """UUIDv7 made by the caller."""
+    name: _builtins.str
+    """Name of the set, for people."""
+    digest: _builtins.str
+    """Hexadecimal SHA-256 of its file."""
+    labelled_right: _builtins.int
+    """Answers labelled right."""
+    labelled_wrong: _builtins.int
+    """Answers labelled wrong."""
+    with_reference: _builtins.int
+    """Those of both that have a reference, which the judges saw."""
+    verifier_version: _builtins.str
+    """Version of the verifier that worded the question and read the replies."""
+    prompt_digest: _builtins.str
+    """Hexadecimal SHA-256 of its prompt, as in Verdict."""
+    all_agree_kappa: _builtins.float
+    """Fleiss' kappa of three judges or more; unset where it is not defined."""
+    all_judged: _builtins.int
+    """Answers on which all judges gave a verdict, which that is of."""
+    created_by: _builtins.str
+    """Who calibrated. Set by the service."""
+    @_builtins.property
+    def judges(self) -> _containers.RepeatedCompositeFieldContainer[Global___CalibratedJudge]:
+        """The judges."""
+
+    @_builtins.property
+    def pairs(self) -> _containers.RepeatedCompositeFieldContainer[Global___CalibratedPair]:
+        """Every two of them."""
+
+    @_builtins.property
+    def create_time(self) -> _timestamp_pb2.Timestamp:
+        """Time at which it was stored. Set by the service."""
+
+    def __init__(
+        self,
+        *,
+        id: _builtins.str = ...,
+        name: _builtins.str = ...,
+        digest: _builtins.str = ...,
+        labelled_right: _builtins.int = ...,
+        labelled_wrong: _builtins.int = ...,
+        with_reference: _builtins.int = ...,
+        verifier_version: _builtins.str = ...,
+        prompt_digest: _builtins.str = ...,
+        judges: _abc.Iterable[Global___CalibratedJudge] | None = ...,
+        pairs: _abc.Iterable[Global___CalibratedPair] | None = ...,
+        all_agree_kappa: _builtins.float | None = ...,
+        all_judged: _builtins.int = ...,
+        created_by: _builtins.str = ...,
+        create_time: _timestamp_pb2.Timestamp | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_all_agree_kappa", b"_all_agree_kappa", "all_agree_kappa", b"all_agree_kappa", "create_time", b"create_time"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_all_agree_kappa", b"_all_agree_kappa", "all_agree_kappa", b"all_agree_kappa", "all_judged", b"all_judged", "create_time", b"create_time", "created_by", b"created_by", "digest", b"digest", "id", b"id", "judges", b"judges", "labelled_right", b"labelled_right", "labelled_wrong", b"labelled_wrong", "name", b"name", "pairs", b"pairs", "prompt_digest", b"prompt_digest", "verifier_version", b"verifier_version", "with_reference", b"with_reference"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__all_agree_kappa: _TypeAlias = _typing.Literal["all_agree_kappa"]  # noqa: Y015
+    _WhichOneofArgType__all_agree_kappa: _TypeAlias = _typing.Literal["_all_agree_kappa", b"_all_agree_kappa"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__all_agree_kappa) -> _WhichOneofReturnType__all_agree_kappa | None: ...
+
+Global___JudgeCalibration: _TypeAlias = JudgeCalibration  # noqa: Y015
+
+@_typing.final
 class CreateEvaluationRequest(_message.Message):
     """Asks to store a run."""
 
@@ -1275,6 +1455,101 @@ class GetEvaluationReportResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___GetEvaluationReportResponse: _TypeAlias = GetEvaluationReportResponse  # noqa: Y015
+
+@_typing.final
+class RecordJudgeCalibrationRequest(_message.Message):
+    """Asks to store a calibration of judges."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CALIBRATION_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def calibration(self) -> Global___JudgeCalibration:
+        """The calibration."""
+
+    def __init__(
+        self,
+        *,
+        calibration: Global___JudgeCalibration | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["calibration", b"calibration"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["calibration", b"calibration"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RecordJudgeCalibrationRequest: _TypeAlias = RecordJudgeCalibrationRequest  # noqa: Y015
+
+@_typing.final
+class RecordJudgeCalibrationResponse(_message.Message):
+    """The calibration is stored."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RecordJudgeCalibrationResponse: _TypeAlias = RecordJudgeCalibrationResponse  # noqa: Y015
+
+@_typing.final
+class ListJudgeCalibrationsRequest(_message.Message):
+    """Asks for a page of calibrations."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PAGE_SIZE_FIELD_NUMBER: _builtins.int
+    PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    page_size: _builtins.int
+    """At most 500; 0 means 50."""
+    page_token: _builtins.str
+    """Token of the previous page; unset means the first."""
+    def __init__(
+        self,
+        *,
+        page_size: _builtins.int = ...,
+        page_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["page_size", b"page_size", "page_token", b"page_token"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListJudgeCalibrationsRequest: _TypeAlias = ListJudgeCalibrationsRequest  # noqa: Y015
+
+@_typing.final
+class ListJudgeCalibrationsResponse(_message.Message):
+    """A page of calibrations."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CALIBRATIONS_FIELD_NUMBER: _builtins.int
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    next_page_token: _builtins.str
+    """Unset on the last page."""
+    @_builtins.property
+    def calibrations(self) -> _containers.RepeatedCompositeFieldContainer[Global___JudgeCalibration]:
+        """The calibrations."""
+
+    def __init__(
+        self,
+        *,
+        calibrations: _abc.Iterable[Global___JudgeCalibration] | None = ...,
+        next_page_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["calibrations", b"calibrations", "next_page_token", b"next_page_token"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListJudgeCalibrationsResponse: _TypeAlias = ListJudgeCalibrationsResponse  # noqa: Y015
 
 @_typing.final
 class StartLiveEvaluationRequest(_message.Message):

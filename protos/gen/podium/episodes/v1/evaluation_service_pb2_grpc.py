@@ -81,6 +81,16 @@ class EvaluationServiceStub(object):
                 request_serializer=podium_dot_episodes_dot_v1_dot_evaluation__service__pb2.GetEvaluationReportRequest.SerializeToString,
                 response_deserializer=podium_dot_episodes_dot_v1_dot_evaluation__service__pb2.GetEvaluationReportResponse.FromString,
                 _registered_method=True)
+        self.RecordJudgeCalibration = channel.unary_unary(
+                '/podium.episodes.v1.EvaluationService/RecordJudgeCalibration',
+                request_serializer=podium_dot_episodes_dot_v1_dot_evaluation__service__pb2.RecordJudgeCalibrationRequest.SerializeToString,
+                response_deserializer=podium_dot_episodes_dot_v1_dot_evaluation__service__pb2.RecordJudgeCalibrationResponse.FromString,
+                _registered_method=True)
+        self.ListJudgeCalibrations = channel.unary_unary(
+                '/podium.episodes.v1.EvaluationService/ListJudgeCalibrations',
+                request_serializer=podium_dot_episodes_dot_v1_dot_evaluation__service__pb2.ListJudgeCalibrationsRequest.SerializeToString,
+                response_deserializer=podium_dot_episodes_dot_v1_dot_evaluation__service__pb2.ListJudgeCalibrationsResponse.FromString,
+                _registered_method=True)
         self.StartLiveEvaluation = channel.unary_unary(
                 '/podium.episodes.v1.EvaluationService/StartLiveEvaluation',
                 request_serializer=podium_dot_episodes_dot_v1_dot_evaluation__service__pb2.StartLiveEvaluationRequest.SerializeToString,
@@ -170,6 +180,21 @@ class EvaluationServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def RecordJudgeCalibration(self, request, context):
+        """Stores how judges did on answers that people had labelled. The same id again changes nothing. The
+        tenant's newest 500 are kept.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListJudgeCalibrations(self, request, context):
+        """Lists the tenant's calibrations of judges, newest first.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def StartLiveEvaluation(self, request, context):
         """Begins to evaluate a tenant's live traffic: shadows or an A/B test of two arms, the tenant's own
         and a candidate. The same id and content again returns the same evaluation.
@@ -240,6 +265,16 @@ def add_EvaluationServiceServicer_to_server(servicer, server):
                     servicer.GetEvaluationReport,
                     request_deserializer=podium_dot_episodes_dot_v1_dot_evaluation__service__pb2.GetEvaluationReportRequest.FromString,
                     response_serializer=podium_dot_episodes_dot_v1_dot_evaluation__service__pb2.GetEvaluationReportResponse.SerializeToString,
+            ),
+            'RecordJudgeCalibration': grpc.unary_unary_rpc_method_handler(
+                    servicer.RecordJudgeCalibration,
+                    request_deserializer=podium_dot_episodes_dot_v1_dot_evaluation__service__pb2.RecordJudgeCalibrationRequest.FromString,
+                    response_serializer=podium_dot_episodes_dot_v1_dot_evaluation__service__pb2.RecordJudgeCalibrationResponse.SerializeToString,
+            ),
+            'ListJudgeCalibrations': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListJudgeCalibrations,
+                    request_deserializer=podium_dot_episodes_dot_v1_dot_evaluation__service__pb2.ListJudgeCalibrationsRequest.FromString,
+                    response_serializer=podium_dot_episodes_dot_v1_dot_evaluation__service__pb2.ListJudgeCalibrationsResponse.SerializeToString,
             ),
             'StartLiveEvaluation': grpc.unary_unary_rpc_method_handler(
                     servicer.StartLiveEvaluation,
@@ -502,6 +537,60 @@ class EvaluationService(object):
             '/podium.episodes.v1.EvaluationService/GetEvaluationReport',
             podium_dot_episodes_dot_v1_dot_evaluation__service__pb2.GetEvaluationReportRequest.SerializeToString,
             podium_dot_episodes_dot_v1_dot_evaluation__service__pb2.GetEvaluationReportResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RecordJudgeCalibration(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/podium.episodes.v1.EvaluationService/RecordJudgeCalibration',
+            podium_dot_episodes_dot_v1_dot_evaluation__service__pb2.RecordJudgeCalibrationRequest.SerializeToString,
+            podium_dot_episodes_dot_v1_dot_evaluation__service__pb2.RecordJudgeCalibrationResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListJudgeCalibrations(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/podium.episodes.v1.EvaluationService/ListJudgeCalibrations',
+            podium_dot_episodes_dot_v1_dot_evaluation__service__pb2.ListJudgeCalibrationsRequest.SerializeToString,
+            podium_dot_episodes_dot_v1_dot_evaluation__service__pb2.ListJudgeCalibrationsResponse.FromString,
             options,
             channel_credentials,
             insecure,

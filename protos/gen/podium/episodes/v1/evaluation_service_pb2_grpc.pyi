@@ -60,6 +60,12 @@ class EvaluationServiceStub:
     """Stores the figures that `podium eval report` computed of a run, in place of earlier ones."""
     GetEvaluationReport: _grpc.UnaryUnaryMultiCallable[_evaluation_service_pb2.GetEvaluationReportRequest, _evaluation_service_pb2.GetEvaluationReportResponse]
     """Returns the stored figures of a run. NOT_FOUND before any were stored."""
+    RecordJudgeCalibration: _grpc.UnaryUnaryMultiCallable[_evaluation_service_pb2.RecordJudgeCalibrationRequest, _evaluation_service_pb2.RecordJudgeCalibrationResponse]
+    """Stores how judges did on answers that people had labelled. The same id again changes nothing. The
+    tenant's newest 500 are kept.
+    """
+    ListJudgeCalibrations: _grpc.UnaryUnaryMultiCallable[_evaluation_service_pb2.ListJudgeCalibrationsRequest, _evaluation_service_pb2.ListJudgeCalibrationsResponse]
+    """Lists the tenant's calibrations of judges, newest first."""
     StartLiveEvaluation: _grpc.UnaryUnaryMultiCallable[_evaluation_service_pb2.StartLiveEvaluationRequest, _evaluation_service_pb2.StartLiveEvaluationResponse]
     """Begins to evaluate a tenant's live traffic: shadows or an A/B test of two arms, the tenant's own
     and a candidate. The same id and content again returns the same evaluation.
@@ -103,6 +109,12 @@ class EvaluationServiceAsyncStub(EvaluationServiceStub):
     """Stores the figures that `podium eval report` computed of a run, in place of earlier ones."""
     GetEvaluationReport: _aio.UnaryUnaryMultiCallable[_evaluation_service_pb2.GetEvaluationReportRequest, _evaluation_service_pb2.GetEvaluationReportResponse]  # type: ignore[assignment]
     """Returns the stored figures of a run. NOT_FOUND before any were stored."""
+    RecordJudgeCalibration: _aio.UnaryUnaryMultiCallable[_evaluation_service_pb2.RecordJudgeCalibrationRequest, _evaluation_service_pb2.RecordJudgeCalibrationResponse]  # type: ignore[assignment]
+    """Stores how judges did on answers that people had labelled. The same id again changes nothing. The
+    tenant's newest 500 are kept.
+    """
+    ListJudgeCalibrations: _aio.UnaryUnaryMultiCallable[_evaluation_service_pb2.ListJudgeCalibrationsRequest, _evaluation_service_pb2.ListJudgeCalibrationsResponse]  # type: ignore[assignment]
+    """Lists the tenant's calibrations of judges, newest first."""
     StartLiveEvaluation: _aio.UnaryUnaryMultiCallable[_evaluation_service_pb2.StartLiveEvaluationRequest, _evaluation_service_pb2.StartLiveEvaluationResponse]  # type: ignore[assignment]
     """Begins to evaluate a tenant's live traffic: shadows or an A/B test of two arms, the tenant's own
     and a candidate. The same id and content again returns the same evaluation.
@@ -197,6 +209,24 @@ class EvaluationServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_evaluation_service_pb2.GetEvaluationReportResponse, _abc.Awaitable[_evaluation_service_pb2.GetEvaluationReportResponse]]:
         """Returns the stored figures of a run. NOT_FOUND before any were stored."""
+
+    @_abc_1.abstractmethod
+    def RecordJudgeCalibration(
+        self,
+        request: _evaluation_service_pb2.RecordJudgeCalibrationRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_evaluation_service_pb2.RecordJudgeCalibrationResponse, _abc.Awaitable[_evaluation_service_pb2.RecordJudgeCalibrationResponse]]:
+        """Stores how judges did on answers that people had labelled. The same id again changes nothing. The
+        tenant's newest 500 are kept.
+        """
+
+    @_abc_1.abstractmethod
+    def ListJudgeCalibrations(
+        self,
+        request: _evaluation_service_pb2.ListJudgeCalibrationsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_evaluation_service_pb2.ListJudgeCalibrationsResponse, _abc.Awaitable[_evaluation_service_pb2.ListJudgeCalibrationsResponse]]:
+        """Lists the tenant's calibrations of judges, newest first."""
 
     @_abc_1.abstractmethod
     def StartLiveEvaluation(
