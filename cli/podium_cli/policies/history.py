@@ -74,7 +74,7 @@ async def report(
     ] = "balanced",
     answered_is_solved: Annotated[
         bool,
-        typer.Option("--answered-is-solved", help="Count an unjudged answer as solved."),
+        typer.Option("--answered-is-solved", help="Count an answer without a check as solved."),
     ] = False,
     since: Since = "7d",
     limit: Limit = 200,

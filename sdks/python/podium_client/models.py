@@ -5793,7 +5793,7 @@ class DryRunPolicyResponse(Model):
     """
     solved_episode_count: int = 0
     """
-    Episodes that are solved: by their verifiers, or without one by an answer.
+    Episodes that are solved: by their verifiers, or without a check by an answer. An unjudged one is not.
     """
     affected_solved_episode_count: int = 0
     """

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Iterable, Mapping
 import grpc
 
 from podium.common.v1 import failure_pb2
-from podium.episodes.v1 import episode_pb2, feedback_pb2, trajectory_pb2
+from podium.episodes.v1 import check_pb2, episode_pb2, feedback_pb2, trajectory_pb2
 from podium.episodes.v1 import episode_service_pb2 as pb
 from podium.episodes.v1.episode_service_pb2_grpc import EpisodeServiceStub
 from podium_kit.rpc.errors import FailedPrecondition, NotFound
@@ -76,7 +76,7 @@ class EpisodeHistory:
         return {episode.id: found[episode.id] for episode in used if episode.id in found}
 
     async def _tools(self, episode_id: str) -> frozenset[str]:
-        """The tools with results, unless a verifier rejected the answer."""
+        """The tools with results; none of an answer that its verifier rejected or left unjudged."""
         tools: set[str] = set()
         request = pb.WatchEpisodeRequest(episode_id=episode_id)
         try:
@@ -85,7 +85,7 @@ class EpisodeHistory:
                 observation = event.tool_returned.observation
                 if event.HasField("tool_returned") and observation.failure == failure_pb2.Failure():
                     tools.add(observation.call.tool_name)
-                elif event.judged.HasField("score") and event.judged.score < SOLVED:
+                elif event.HasField("judged") and not _is_solved(event.judged):
                     return frozenset()
         except grpc.aio.AioRpcError as error:
             raise domain_error_from(error) from error
@@ -153,6 +153,10 @@ class EpisodeHistory:
         return _episode(reply.trajectory, reply.feedback)
 
 
+def _is_solved(judgement: check_pb2.Judgement) -> bool:
+    return judgement.HasField("score") and judgement.score >= SOLVED
+
+
 def _episode(
     trajectory: trajectory_pb2.Trajectory, feedback: Iterable[feedback_pb2.Feedback]
 ) -> PastEpisode:
@@ -171,7 +175,9 @@ def _episode(
         calls=tuple(_calls(trajectory)),
         cost=None if trajectory.unpriced_call_count else optional_money_from_proto(trajectory.cost),
         latency_s=duration_from_proto(trajectory.latency),
-        answered=trajectory.stop_reason == episode_pb2.STOP_REASON_ANSWERED,
+        answered=None
+        if trajectory.unjudged_reason
+        else trajectory.stop_reason == episode_pb2.STOP_REASON_ANSWERED,
         # Every verifier must be content (paper, section 3.2).
         solved=min(scores) >= SOLVED if scores else None,
         liked=ratings[-1] >= SOLVED if ratings else None,

@@ -62,7 +62,7 @@ def dry_run(episodes: Sequence[PastEpisode], decide: Decide) -> DryRun:
 
 
 def _solved(episode: PastEpisode) -> bool:
-    return episode.answered if episode.solved is None else episode.solved
+    return bool(episode.answered if episode.solved is None else episode.solved)
 
 
 def _groups(rejected: Iterable[tuple[str, PastCall, CallDecision]]) -> tuple[RejectedGroup, ...]:

@@ -35,7 +35,8 @@ class PastEpisode:
     """An ended episode.
 
     `solved` is the verifiers' verdict and `liked` that of the newest feedback, None where there is
-    none; `cost` is None when one of its calls has no known cost.
+    none; `answered` is whether it came to an answer, None for one that its check left unjudged;
+    `cost` is None when one of its calls has no known cost.
     """
 
     id: str
@@ -49,7 +50,7 @@ class PastEpisode:
     calls: tuple[PastCall, ...]
     cost: Money | None
     latency_s: float
-    answered: bool
+    answered: bool | None
     solved: bool | None
     liked: bool | None = None
 

@@ -26,7 +26,7 @@ from integration.tool_registry.running_registry import (
     rejected,
     running_registry,
 )
-from podium.episodes.v1 import episode_pb2
+from podium.episodes.v1 import check_pb2, episode_pb2
 from podium.episodes.v1 import episode_service_pb2 as episodes_pb
 from podium.episodes.v1 import episode_service_pb2_grpc as rpc
 from podium.registry.v1 import policy_pb2, tool_pb2
@@ -326,10 +326,9 @@ def returned(tool: str, problem: str = "") -> episode_pb2.EpisodeEvent:
     return event
 
 
-def judged(score: float) -> episode_pb2.EpisodeEvent:
-    event = episode_pb2.EpisodeEvent()
-    event.judged.score = score
-    return event
+def judged(score: float | None) -> episode_pb2.EpisodeEvent:
+    judgement = check_pb2.Judgement(verifier="llm", score=score)
+    return episode_pb2.EpisodeEvent(judged=judgement)
 
 
 class Episodes(rpc.EpisodeServiceServicer):
@@ -378,9 +377,10 @@ async def once_read(registry: RunningRegistry, episodes: Episodes, count: int) -
         ([returned("stock_quote")], True),
         ([returned("stock_quote"), judged(1.0)], True),
         ([returned("stock_quote"), judged(0.0)], False),
+        ([returned("stock_quote"), judged(None)], False),
         ([returned("stock_quote", "no such share")], False),
     ],
-    ids=["answered", "right", "wrong", "failed"],
+    ids=["answered", "right", "wrong", "unjudged", "failed"],
 )
 async def test_a_tool_that_answered_comes_first_for_tasks_alike(
     database: Database, tmp_path: Path, events: list[episode_pb2.EpisodeEvent], learnt: bool

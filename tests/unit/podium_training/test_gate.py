@@ -170,10 +170,19 @@ def test_too_many_unjudged_answers_are_no_evaluation() -> None:
 
 
 def test_too_many_unjudged_answers_of_the_promoted_policy_are_no_evaluation() -> None:
-    found = pairs(28, 0.5, 0.5) + pairs(40, 0.5, None)[28:]
+    found = pairs(35, 1.0, 0.5) + pairs(50, 1.0, None)[35:]
     decision = decide(OURS, THEIRS, found, GateRules())
     assert decision.verdict is Verdict.KEEP
     assert decision.reasons == ("promoted policy: 30.0% of episodes unjudged, at most 5.0%",)
+
+
+def test_an_unjudged_answer_is_neither_right_nor_wrong() -> None:
+    judged = pairs(36, 1.0, 0.5)
+    for ours, theirs in ((None, 1.0), (None, 0.0), (1.0, None), (0.0, None), (None, None)):
+        found = decide(OURS, THEIRS, judged + pairs(38, ours, theirs)[36:], GateRules())
+        assert found.bounds == decide(OURS, THEIRS, judged, GateRules()).bounds
+    too_few = decide(OURS, THEIRS, pairs(29, 1.0, 0.5) + pairs(30, None, 0.5)[29:], GateRules())
+    assert too_few.reasons[0] == "pairs of 29 tasks, of at least 30"
 
 
 def test_an_answer_of_an_unknown_task_voids_the_evaluation() -> None:

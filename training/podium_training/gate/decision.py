@@ -20,6 +20,7 @@ from podium_training.gate.rules import (
     broken_limits,
     format_validity,
     gains,
+    judged,
     latency_p95_s,
     mean_cost,
     too_many_unjudged,
@@ -92,7 +93,7 @@ def _verdict(
     look: int,
 ) -> tuple[Verdict, list[str]]:
     last = look == rules.looks
-    tasks = len({one.task_id for one, _ in pairs})
+    tasks = len({one.task_id for one, _ in judged(pairs)})
     if tasks < rules.pairs_min:
         words = f"pairs of {tasks} tasks, of at least {rules.pairs_min}"
         return (Verdict.KEEP if last else Verdict.CONTINUE), [words]
@@ -100,7 +101,7 @@ def _verdict(
     if objective is None:
         return Verdict.KEEP, [f"{rules.objective} is unknown for some episodes"]
     faults = broken_limits([one for one, _ in pairs], rules)
-    # An unjudged answer earns nothing, so those of the promoted policy count for the candidate.
+    # Pairs without both verdicts are left out: were they many, the rest might be the easy ones.
     if unjudged := too_many_unjudged([other for _, other in pairs], rules):
         faults.append(f"promoted policy: {unjudged}")
     if not score.lower > -rules.delta:

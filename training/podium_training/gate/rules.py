@@ -112,8 +112,12 @@ def _tool_errors(episodes: Sequence[Evaluated], rules: GateRules) -> str | None:
 def gains(pairs: Sequence[Pair], objective: Objective) -> list[float] | None:
     """One number per task, the mean of its seeds: those are alike, so they are no more evidence
     than the tasks are. None when any is unknown.
+
+    An unjudged answer is neither right nor wrong, so its pair says nothing about the score.
     """
     measure = MEASURES[objective]
+    if objective is Objective.SCORE:
+        pairs = judged(pairs)
     found: dict[str, list[float]] = {}
     for candidate, promoted in pairs:
         ours, theirs = measure(candidate), measure(promoted)
@@ -123,9 +127,9 @@ def gains(pairs: Sequence[Pair], objective: Objective) -> list[float] | None:
     return [fmean(of_task) for of_task in found.values()]
 
 
-def _score(episode: Evaluated) -> float:
-    # An answer that could not be verified earns nothing; how many there may be is a hard limit.
-    return episode.score or 0.0
+def judged(pairs: Sequence[Pair]) -> list[Pair]:
+    """The pairs whose answers were both judged; how many were not is a hard limit."""
+    return [pair for pair in pairs if all(each.score is not None for each in pair)]
 
 
 def _saved(episode: Evaluated) -> float | None:
@@ -141,7 +145,7 @@ def _tools_well(episode: Evaluated) -> float:
 
 
 MEASURES: dict[Objective, Callable[[Evaluated], float | None]] = {
-    Objective.SCORE: _score,
+    Objective.SCORE: lambda episode: episode.score,
     Objective.COST: _saved,
     Objective.LATENCY: lambda episode: -episode.latency_s,
     Objective.FORMAT: _well_formed,

@@ -956,7 +956,7 @@ class DryRunPolicyResponse(_message.Message):
     approval_call_count: _builtins.int
     """Calls that would have waited for a person and did not need to."""
     solved_episode_count: _builtins.int
-    """Episodes that are solved: by their verifiers, or without one by an answer."""
+    """Episodes that are solved: by their verifiers, or without a check by an answer. An unjudged one is not."""
     affected_solved_episode_count: _builtins.int
     """Those among them with at least one rejected call."""
     @_builtins.property
