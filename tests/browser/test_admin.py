@@ -6,16 +6,11 @@ from pathlib import Path
 import pytest
 
 from browser.conftest import HOSTILE, ConsoleUnderTest, Person
+from browser.test_hostile import unharmed
 
 pytestmark = pytest.mark.browser
 
 SECRET = "whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8="
-
-
-async def unharmed(person: Person) -> None:
-    """Nothing that was written became markup."""
-    assert await person.page.title() != "owned"
-    assert await person.page.locator("img[src=x]").count() == 0
 
 
 async def test_an_admin_stores_rotates_and_deletes_a_secret_that_is_shown_nowhere(
