@@ -51,21 +51,22 @@ def admit(asked: Reserve, books: Books) -> Hold | Rejection:
     if price is None and asked.unknown_price is UnknownPricePolicy.REJECT:
         return _unknown_price(asked)
     period = _period(asked, books)
-    amount = price.worst_cost(asked.worst_case, period) if price else asked.unpriced_amount
+    worst_case = price.with_call(asked.worst_case) if price else asked.worst_case
+    amount = price.worst_cost(worst_case, period) if price else asked.unpriced_amount
     statuses = statuses_of(queries_of_reserve(asked), books)
     shortage = _shortage(statuses, amount, books) if amount else None
     if shortage is None:
-        offer = Offer(price, asked.worst_case, amount)
+        offer = Offer(price, worst_case, amount)
         return _hold(asked, offer, statuses, period, books)
     if amount and asked.asks_again and _fits_unheld(statuses, amount, books):
         return _held(shortage)
-    fitting = price and price.fitting_output_tokens(asked.worst_case, shortage.remaining, period)
+    fitting = price and price.fitting_output_tokens(worst_case, shortage.remaining, period)
     if price and fitting and 0 < asked.min_output_tokens <= fitting:
-        clamped = _clamped(asked.worst_case, fitting)
+        clamped = _clamped(worst_case, fitting)
         offer = Offer(price, clamped, price.worst_cost(clamped, period))
         return _hold(asked, offer, statuses, period, books)
     if asked.asks_again and price and asked.min_output_tokens:
-        least = price.worst_cost(_clamped(asked.worst_case, asked.min_output_tokens), period)
+        least = price.worst_cost(_clamped(worst_case, asked.min_output_tokens), period)
         if _fits_unheld(statuses, least, books):
             return _held(shortage)
     alternative = _next_cheaper(asked, shortage.remaining, period, books)

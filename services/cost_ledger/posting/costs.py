@@ -53,6 +53,8 @@ def post_cost(
     ended: Postings = postings.NOTHING,
 ) -> Entry:
     """Posts what a usage costs, unknown when it cannot be priced, and counts it in the budgets."""
+    if price is not None:
+        usage = replace(usage, quantities=price.with_call(usage.quantities))
     amount = _amount(usage, price, at)
     price = None if amount is None else price
     move(books, call, posted=amount)

@@ -29,6 +29,8 @@ CHARGED_AS = {
     Dimension.AUDIO_OUTPUT: Dimension.OUTPUT_TEXT,
 }
 
+ONE_CALL = Quantity(Dimension.CALL, Decimal(1))
+
 # Tenant and SKU.
 HistoryKey = tuple[str, str]
 
@@ -72,6 +74,13 @@ class PriceVersion:
         started = self.start_time is None or self.start_time <= at
         return started and (self.end_time is None or at < self.end_time)
 
+    def with_call(self, quantities: tuple[Quantity, ...]) -> tuple[Quantity, ...]:
+        """Counts the call where the price lists calls: models report tokens and no call."""
+        counted = any(entry.dimension is Dimension.CALL for entry in quantities)
+        if counted or not quantities or Dimension.CALL not in self._listed:
+            return quantities
+        return (*quantities, ONE_CALL)
+
     def cost(self, quantities: tuple[Quantity, ...], at: datetime) -> Money:
         """Raises InvalidMoney when the sum is beyond what the ledger can store."""
         return self._total(line.amount for line in self.lines(quantities, at))
@@ -94,7 +103,8 @@ class PriceVersion:
         """
         size = prompt_tokens(quantities)
         most_expensive = (
-            (entry, self._most_expensive(entry.dimension, size, period)) for entry in quantities
+            (entry, self._most_expensive(entry.dimension, size, period))
+            for entry in self.with_call(quantities)
         )
         return self._total(part.amount_of(entry.amount) for entry, part in most_expensive if part)
 

@@ -73,6 +73,17 @@ async def test_a_reported_cost_is_charged_in_place_of_the_tokens_that_bound_the_
     assert not await findings_of(worker)
 
 
+async def test_a_model_with_a_price_per_call_is_held_for_and_charged_the_call(
+    worker: Client, admin: Client
+) -> None:
+    price = make_price("own/rented", {"call": ("0.002", "1")})
+    await admin.prices.CreatePrices(prices_pb.CreatePricesRequest(specs=[price]))
+    hold = (await worker.ledger.Reserve(make_reserve("k", sku="own/rented"))).hold
+    entry = (await worker.ledger.Capture(make_capture("k"))).entry
+    assert hold.amount == entry.amount == usd("0.002")
+    assert not await findings_of(worker)
+
+
 async def test_sequences_count_from_one_without_gaps(worker: Client) -> None:
     for key in ("a", "b"):
         await worker.ledger.Reserve(make_reserve(key))

@@ -90,6 +90,29 @@ def test_ten_calls_at_three_ten_thousandths_are_three_thousandths() -> None:
     assert total == Decimal("0.003")
 
 
+@pytest.mark.parametrize(
+    ("quantities", "expected"),
+    [
+        # A model reports tokens and no call.
+        ({"output_text": 1_000_000}, "5.002"),
+        ({"output_text": 1_000_000, "call": 3}, "5.006"),
+        ({"output_text": 1_000_000, "provider_cost": 4}, "4"),
+        # Nothing was sent.
+        ({}, "0"),
+    ],
+)
+def test_a_price_of_calls_counts_the_one_that_a_usage_leaves_out(
+    quantities: dict[str, int], expected: str
+) -> None:
+    version = make_version(
+        tokens("5"),
+        PriceComponent(Dimension.CALL, Decimal("0.002"), Decimal(1)),
+        PriceComponent(Dimension.PROVIDER_COST, Decimal(1), Decimal(1)),
+    )
+    counted = version.with_call(used(**quantities))
+    assert version.cost(counted, NOW) == Money(Decimal(expected), "USD")
+
+
 def test_components_are_added_and_other_dimensions_cost_nothing() -> None:
     version = make_version(
         tokens("1.25", Dimension.INPUT_FRESH), tokens("0.125", Dimension.CACHE_READ)
@@ -283,7 +306,9 @@ def test_no_call_costs_more_than_its_worst_case(
     period: Period, when: float, tokens: int, output: int, share: float
 ) -> None:
     components = (*HOURLY, per_million("9", Dimension.REASONING))
-    for version in (make_version(*components), make_version(*BANDED)):
+    per_call = PriceComponent(Dimension.CALL, Decimal("0.002"), Decimal(1))
+    for prices in (components, BANDED, (*components, per_call)):
+        version = make_version(*prices)
         worst = version.worst_cost(used(input_fresh=tokens, output_text=output), period)
         reasoning = int(output * share)
         real = used(
@@ -293,7 +318,7 @@ def test_no_call_costs_more_than_its_worst_case(
             output_text=output - reasoning,
         )
         at = period.start + (period.end - period.start) * when
-        assert version.cost(real, at) <= worst
+        assert version.cost(version.with_call(real), at) <= worst
 
 
 @given(PERIODS)
