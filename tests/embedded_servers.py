@@ -99,7 +99,7 @@ class Databases:
 
 @pytest_asyncio.fixture(scope="session")
 async def databases(postgres_server: EmbeddedPostgres) -> Databases:
-    """For fixtures of a wider scope than one test, which may leave theirs to the server's end."""
+    """Databases for fixtures of a wider scope than one test, kept until the server ends."""
     return Databases(postgres_server)
 
 

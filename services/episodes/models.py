@@ -99,7 +99,7 @@ class Ending:
 
 @dataclass(frozen=True)
 class EpisodeFacts:
-    """What lists show of an episode that has ended, beside its sums."""
+    """Facts that lists show of an episode that has ended, beside its sums."""
 
     tools: frozenset[str] = frozenset()
     # Numbers of podium.common.v1.FailureKind.

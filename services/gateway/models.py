@@ -83,7 +83,7 @@ class SentMessage:
 
 @dataclass(frozen=True)
 class AnswerStyle:
-    """What a model without an orchestrator is asked for beside its sampling."""
+    """Options of an answer by a model without an orchestrator, beside its sampling."""
 
     choice: Literal["auto", "none", "required"] = "auto"
     single_call: bool = False
@@ -263,7 +263,7 @@ class CallPart:
 
 @dataclass(frozen=True)
 class AnswerPart:
-    """What a model without an orchestrator has written since the part before."""
+    """The text and calls that a model without an orchestrator has written since the part before."""
 
     text: str
     calls: tuple[CallPart, ...] = ()

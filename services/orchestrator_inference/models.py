@@ -67,7 +67,7 @@ class PromptTool:
     terms: str = ""
     estimates: tuple[CallEstimate, ...] = ()
     gives_answer: bool = False
-    """What a call gives is the answer of the episode."""
+    """True where the result of a call is the answer of the episode."""
 
     @property
     def notes(self) -> str:
@@ -254,6 +254,6 @@ class Decision:
     sku: str
     prompt_digest: str
     left_out: tuple[str, ...] = ()
-    """What of the situation the prompt had no room for, in words."""
+    """Parts of the situation that the prompt had no room for, in words."""
     preference_line: str = ""
     """The prompt's line on weights, limits and the worth of each way."""

@@ -100,12 +100,12 @@ def _order(situation: Situation) -> Sequence[tuple[str, str]]:
 
 
 def _by_worth(situation: Situation) -> list[Way]:
-    """In the order of the prompt's line of worth; of equals the tools' order decides."""
+    """Orders the ways as the prompt's line of worth does; of equals the tools' order decides."""
     return _by_value(situation, lambda worth, estimate: worth)
 
 
 def _by_competence(situation: Situation) -> list[Way]:
-    """By the expected worth: that of a right answer times its probability."""
+    """Orders the ways by expected worth: that of a right answer times its probability."""
 
     def value(worth: int, estimate: CallEstimate) -> float:
         known = estimate.competence
@@ -131,7 +131,7 @@ def _by_cost(situation: Situation) -> list[Way]:
 
 
 def _by_chance(situation: Situation) -> list[Way]:
-    """In one order for the whole episode, which its id and the seed of its sampling determine."""
+    """Orders the ways once for the whole episode, by its id and the seed of its sampling."""
     ways = _models(situation)
     seed = f"{situation.key.partition('/')[0]}/{situation.sampling.seed}"
     Random(seed).shuffle(ways)  # noqa: S311 chance, not a secret

@@ -82,7 +82,7 @@ class FunctionChoice(StrEnum):
 
 @dataclass(frozen=True)
 class AnswerOptions:
-    """How an answer is to be written; the defaults leave it to the model.
+    """The form of an answer; the defaults leave it to the model.
 
     `top_logprobs` are the alternatives reported for each token, None for no log-probabilities.
     """

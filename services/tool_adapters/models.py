@@ -179,9 +179,9 @@ class LlmModel:
     sku: str = ""
     options: LlmOptions = LlmOptions()
     capabilities: JsonObject = field(default_factory=dict)
-    """What its owner states of it; the rest is its family's."""
+    """Capabilities that its owner states; the rest is its family's."""
     modelled_latency_s: float = 0.0
-    """What a call of a simulated model counts as; 0 means that it is measured."""
+    """Seconds that a call of a simulated model counts as; 0 means that it is measured."""
 
 
 @dataclass(frozen=True)

@@ -240,7 +240,7 @@ class LearningStage(StrEnum):
 
 @dataclass(frozen=True)
 class LearningStep:
-    """What a cycle of learning has come to; see the contract."""
+    """A stage that a cycle of learning has reached; see the contract."""
 
     policy: str
     cycle: str
@@ -369,7 +369,7 @@ class ResolvedTool:
     needs_approval: bool
     price_per_call: Money | None
     executor: "ResolvedTool | None" = None
-    """What runs the texts of a composite tool; None for any other."""
+    """The tool that runs the texts of a composite tool; None for any other."""
 
 
 @dataclass(frozen=True)
@@ -385,7 +385,7 @@ class Toolset:
     policy: PolicyVersion
     decisions: tuple[ToolAccess, ...]
     finder: bool = False
-    """Whether tools are left out that find_tools would find."""
+    """True where tools are left out that find_tools would find."""
     client_tools: tuple[ClientTool, ...] = ()
 
     @cached_property

@@ -1,4 +1,4 @@
-"""Whether this machine has what the console's tests need."""
+"""Finds out if this machine has what the console's tests need."""
 
 import importlib.util
 import shutil

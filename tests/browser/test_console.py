@@ -1,4 +1,4 @@
-"""What people of each role do in the console, from the sign-in to the result."""
+"""Tasks of each role in the console, from the sign-in to the result."""
 
 import re
 from typing import Literal

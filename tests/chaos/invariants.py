@@ -87,7 +87,7 @@ class Verdict:
     repeats: int = 0
     """Replies of the model server, without a key, that were lost and so asked for again."""
     answering_tools: frozenset[str] = frozenset()
-    """Of which a call was answered."""
+    """Tools of which a call was answered."""
 
 
 def checked(seen: Observed) -> Verdict:
@@ -143,7 +143,7 @@ def _first(records: dict[str, list[Record]]) -> list[Record]:
 
 
 def _charged_twice(seen: Observed) -> list[str]:
-    """By the key of the call, and by the id of the provider's reply."""
+    """Finds charges with one key of a call, or one id of a provider's reply."""
     keys = Counter(one.key for one in seen.charges)
     replies = Counter(one.request_id for one in seen.charges if one.request_id)
     return [

@@ -38,7 +38,7 @@ class Taken:
     """Sockets of all processes, both ends of a connection counted."""
     open_files: int
     temporary_files: int
-    """In the folder that is the platform's own."""
+    """Files in the folder that is the platform's own."""
     file_locks: int
     old_transactions: int
 

@@ -149,7 +149,7 @@ def searching_task(number: str) -> Task:
 
 
 def steps_of(text: str) -> list[Action]:
-    """What a task does, one action after the other, by a prompt that has its text.
+    """Returns the actions of a task, one after the other, by a prompt that has its text.
 
     The prompt of a caller has its child's text, too.
     """

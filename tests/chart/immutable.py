@@ -1,4 +1,4 @@
-"""What the API server never lets an upgrade change, of every object of a release.
+"""Fields that the API server lets no upgrade change, of every object of a release.
 
 `python -m chart.immutable` (with tests/ on the path) writes the file of the chart's version into
 tests/chart/releases; the release notes of a version are the only place to do that from.

@@ -216,7 +216,7 @@ def test_the_schema_itself_is_one(name: str) -> None:
 
 
 def test_a_type_that_is_dropped_is_noticed() -> None:
-    """For every constraint of every key there is a wrong value that only it rejects."""
+    """Every constraint of every key has a wrong value that only it rejects."""
     values = chart().values
     unnoticed = []
     for path, node in typed_properties(schema(), values):

@@ -51,7 +51,7 @@ def outsiders(prefix: str) -> dict[str, Outsider]:
 
 
 def admitted_reach(release: Release) -> str:
-    """What each may reach, and nothing else; the policies alone are those of other values."""
+    """Each reaches what it may, and nothing else; the policies alone are those of other values."""
     tried = outsiders(release.namespace)
     pods = {
         pod["metadata"]["labels"]["app.kubernetes.io/component"]: pod["status"]["podIP"]
@@ -110,7 +110,7 @@ def _policies(release: Release) -> Iterator[None]:
 
 @contextmanager
 def _namespaces(names: set[str]) -> Iterator[None]:
-    """Those that are not there, such as KEDA's without KEDA, are removed in the end."""
+    """Kinds that are not there, such as KEDA's without KEDA, are removed in the end."""
     there = set(run("kubectl", "get", "namespaces", "-o", "name").split())
     made = [Release(name) for name in sorted(names) if f"namespace/{name}" not in there]
     for each in made:

@@ -14,7 +14,7 @@ EPISODES_S, AT_ONCE = 150, 2
 
 
 def upgraded_from_earlier(release: Release) -> str:
-    """In a namespace of its own: no episode is lost, and a task is answered and priced."""
+    """Upgrades in a namespace of its own: no episode is lost, and a task is answered and priced."""
     if not CHART.exists():
         return "not tried: make image-earlier REF=TAG makes the earlier version's image and chart"
     image = image_of(release, "podium-gateway")

@@ -1,5 +1,5 @@
 class NotSo(Exception):
-    """What was found instead."""
+    """Names what was found instead."""
 
 
 def require(holds: bool, found: str) -> None:

@@ -12,7 +12,7 @@ GATEWAY = "https://podium-gateway:8080"
 
 
 class Load:
-    """What runs in a pod; `ended` waits for it."""
+    """A program that runs in a pod; `ended` waits for it."""
 
     def __init__(self, release: Release, name: str, seconds: int) -> None:
         self._release, self._name, self._seconds = release, name, seconds

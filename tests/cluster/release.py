@@ -71,7 +71,7 @@ def served(resource: str) -> bool:
 class Release:
     namespace: str
     values: list[str] = field(default_factory=list)
-    """What `--set` gets, such as imageRegistry=HOST/PATH."""
+    """Values of `--set`, such as imageRegistry=HOST/PATH."""
     json_values: Json = field(default_factory=dict)
     """Lists, numbers and objects by their path, for `--set-json`."""
     chart: str = "charts/podium"

@@ -21,7 +21,7 @@ DOWN_S = 480
 
 
 def scaled_up(release: Release) -> str:
-    """By direct calls, which are on no queue of Temporal's; all of them are answered."""
+    """Scales by direct calls, which are on no queue of Temporal's; all of them are answered."""
     if not served(NEEDED):
         return "not tried: KEDA is not served"
     release.values += SETTINGS

@@ -100,7 +100,7 @@ async def price_the_model(whole: WholePlatform) -> None:
 
 @pytest_asyncio.fixture(scope="session")
 async def whole() -> AsyncIterator[WholePlatform]:
-    """As a user starts it who sets OpenTelemetry's variables."""
+    """The platform as a user starts it who sets OpenTelemetry's variables."""
     with (
         server_folder("e2e") as folder,
         OpenAiServer(script=SCRIPT, models=[MODEL], delay_s=0.2) as model,

@@ -16,7 +16,7 @@ def test_every_alert_has_what_fires_it_and_what_leaves_it_quiet() -> None:
 
 
 def test_an_alert_is_asked_after_it_may_fire() -> None:
-    """What is quiet because it was asked too early proves nothing."""
+    """An alert that is quiet because it was asked too early proves nothing."""
     for name, case in cases().items():
         waits = promtool.seconds(alerts()[name].get("for", "0s"))
         for asked in case.values():

@@ -1,4 +1,4 @@
-"""What may be said of an evaluation: totals, and never what was asked or answered."""
+"""The report on an evaluation: totals, and never what was asked or answered."""
 
 import statistics
 from collections.abc import Sequence

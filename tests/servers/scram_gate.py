@@ -83,7 +83,7 @@ class ScramGate:
                 return False
 
     def _answer(self, scram: ScramServer, said: str) -> Any:
-        """To the first message a challenge, to the last the server's own proof."""
+        """Answers the first message by a challenge, the last by the server's own proof."""
         try:
             if scram.stage is None:
                 scram.set_client_first(said)

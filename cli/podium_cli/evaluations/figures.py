@@ -108,7 +108,7 @@ def report_of(results: Results, failures: Sequence[Failure], console_url: str) -
 
 
 def _judges(results: Results) -> dict[str, Any]:
-    """What the judges of the run found, and how far they agree."""
+    """Returns the verdicts of the run's judges, and how far they agree."""
     judges = verdicts_by_judge(results.trials, results.verdicts)
     figures = judge_figures(judges, results.trials, results.verdicts)
     differing = disagreements(judges, results.trials)
@@ -198,7 +198,7 @@ def _choosable(results: Results) -> list[ItemOutcome]:
 
 
 def _experts(results: Results) -> dict[str, str]:
-    """By arm, what is called by one that always asks one model."""
+    """Returns by arm the model that it always asks."""
     return {
         arm.name: arm.model.removeprefix(ALWAYS)
         for arm in results.evaluation.arms

@@ -41,7 +41,7 @@ BUDGET_EXHAUSTED = "budget exhausted"
 @dataclass(frozen=True)
 class Pace:
     groups: int
-    """Of a round."""
+    """Groups of a round."""
     size: int
     """Episodes of a group."""
     at_once: int

@@ -20,7 +20,7 @@ OWN_FILES = ("__init__.py", "environments/__init__.py", "environments/lines.py")
 @dataclass(frozen=True)
 class Benchmark:
     package: str
-    """For pip; a user may name another version, or a folder."""
+    """Requirement for pip; a user may name another version, or a folder."""
     module: str
     """The file beside this one that is the program."""
     variables: Mapping[str, str]

@@ -70,7 +70,7 @@ current = threading.local()
 
 
 def generate(model: str, messages: Sequence[Any], tools: Any = None, **_: Any) -> AssistantMessage:
-    """In place of tau2's call of a model: the worker asks one."""
+    """Replaces tau2's call of a model: the worker asks one."""
     texts = [_text(message) for message in messages]
     if tools:
         functions = json.dumps([tool.openai_schema["function"] for tool in tools])

@@ -51,7 +51,7 @@ class JudgeFigures:
     wrong: int
     unjudged: int
     cost: Decimal | None
-    """Of asking it about the run's trials; None where none is known."""
+    """Cost of asking it about the run's trials; None where none is known."""
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from podium_training.gate import Interval
 
 @dataclass(frozen=True)
 class LabelAgreement:
-    """How far a judge agrees with labels; None for what no answer says anything about."""
+    """Agreement of a judge with labels; None for what no answer says anything about."""
 
     judged: int
     unjudged: int

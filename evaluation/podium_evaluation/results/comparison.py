@@ -36,7 +36,7 @@ class Condition:
         return f"{self.figure} <= {self.limit:g}x"
 
     def fault(self, pair: PairFigures) -> str:
-        """Why the pair does not pass, with what is known at 95 %, one-sided; "" where it does."""
+        """Returns why the pair does not pass, at 95 %, one-sided; "" where it does."""
         if self.figure is Figure.ACCURACY:
             lower = pair.accuracy.lower
             known = f"it may be {lower * 100:+.1f}pp"

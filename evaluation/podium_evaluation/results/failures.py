@@ -1,4 +1,4 @@
-"""Why a trial did not solve its item, by its trajectory."""
+"""Classifies why a trial did not solve its item, by its trajectory."""
 
 import json
 from collections.abc import Sequence

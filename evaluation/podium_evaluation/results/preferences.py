@@ -33,7 +33,7 @@ class PreferenceFigures:
 def preference_figures(
     weights: Preferences, by_arm: ByArm, baseline: str
 ) -> dict[str, PreferenceFigures]:
-    """By arm, on the items that all were judged on at a known cost; empty without any."""
+    """Returns figures by arm, on the items that all were judged on at a known cost."""
     items = _shared(by_arm)
     earned = _rewards(weights, items)
     return {
@@ -66,7 +66,7 @@ def _shared(by_arm: ByArm) -> list[Item]:
 
 
 def _rewards(weights: Preferences, items: Sequence[Item]) -> dict[str, list[list[float]]]:
-    """By arm and item. All trials of an item are a group."""
+    """Returns rewards by arm and item. All trials of an item are a group."""
     tools = tuple(weights.tools)
     wanted = RewardWeights(
         tuple(weights.tools.values()), weights.outcome, weights.compute, weights.latency

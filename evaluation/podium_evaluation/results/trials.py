@@ -63,7 +63,7 @@ class TrialResult:
     expected_calls: tuple[tuple[str, str], ...] = ()
     """Tool and arguments as JSON."""
     votes: tuple[TrialVote, ...] = ()
-    """Of the models that its check asked."""
+    """Votes of the models that its check asked."""
     target: str = ""
     """The right answer where its check states one, else the check's parameters as JSON."""
 
@@ -123,7 +123,7 @@ class Results:
     verdicts: Sequence[pb.Verdict] = ()
     """Verdicts of judges other than the trials' own checks."""
     calibrations: Sequence[pb.JudgeCalibration] = ()
-    """Of the tenant's judges, newest first."""
+    """Calibrations of the tenant's judges, newest first."""
 
     @property
     def arms(self) -> list[str]:

@@ -45,7 +45,7 @@ SPENT = "a budget that is not a trial's own is spent"
 
 @dataclass
 class Models:
-    """Those that a conversation asks: the user's, and its judges."""
+    """Models that a conversation asks: the user's, and its judges."""
 
     user: AskedModel
     judges: Sequence[AskedModel]

@@ -44,7 +44,7 @@ class EpisodeFilter:
 @dataclass
 class PastTasks:
     tasks: dict[str, Task] = field(default_factory=dict)
-    """By id; of equal questions the newest with a verdict."""
+    """Tasks by id; of equal questions the newest with a verdict."""
     left_out: Counter[str] = field(default_factory=Counter)
     """Episodes that became no task, by reason."""
 
@@ -101,7 +101,7 @@ def _is_made(episode: episode_pb2.Episode) -> bool:
 
 
 def _unsuited(episode: episode_pb2.Episode) -> str:
-    """Why the episode cannot be asked again; "" where it can."""
+    """Returns why the episode cannot be asked again; "" where it can."""
     spec = episode.spec
     if episode.content_withheld:
         return "not readable without the scope trajectories:read"

@@ -96,7 +96,7 @@ Usd = Annotated[Decimal, Field(gt=0, max_digits=28, decimal_places=12)]
 
 
 class Arm(Strict):
-    """Who decides, with which tools, and how its model is sampled."""
+    """A way to play trials: the model or rule that decides, its tools, and its sampling."""
 
     name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9 ._/-]{0,63}$")
     policy: str = Field("", description="the tenant's active one by default")

@@ -41,7 +41,7 @@ class Suite:
 
     @property
     def judges_of_other_families(self) -> list[str]:
-        """Those of the judges that may not judge a model of their own family."""
+        """Returns the judges that may not judge a model of their own family."""
         strict = [check for check in self._judging if not check.allow_own_family]
         return sorted({judge for check in strict for judge in check.judges})
 
@@ -98,7 +98,7 @@ def _filled(suite: Suite) -> Suite:
 def comparability_key(
     suite: Suite, run: RunFile, tool_versions: Mapping[str, str]
 ) -> dict[str, str]:
-    """What two runs must share to be compared, besides the items, whose digest the service adds.
+    """Returns what two runs must share to be compared; the service adds the items' digest.
 
     Arms differ in model, policy, tools and sampling: that is what a comparison is about.
     """

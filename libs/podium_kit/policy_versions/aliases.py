@@ -21,9 +21,9 @@ HISTORY_MAX = 50
 
 class Alias(StrEnum):
     CANDIDATE = "candidate"
-    """What training rollouts use: the newest version that every check let through."""
+    """The version that training rollouts use: the newest that every check let through."""
     PROMOTED = "promoted"
-    """What users get: the newest version that passed the gate."""
+    """The version that users get: the newest that passed the gate."""
 
 
 class Aliases:

@@ -28,7 +28,7 @@ class CanaryPrompt(BaseModel):
     prompt_ids: tuple[int, ...] = Field(min_length=1)
     next_ids: tuple[int, ...] = Field(min_length=1)
     logprobs: tuple[float, ...]
-    """Of each as the next token, at temperature 1 over the whole vocabulary, in nats."""
+    """Log-probability of each as the next token, at temperature 1 over all tokens, in nats."""
 
     @model_validator(mode="after")
     def _complete(self) -> "CanaryPrompt":

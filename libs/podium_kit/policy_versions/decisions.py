@@ -41,7 +41,7 @@ class RecordedDecision(Decided):
     bounds: Mapping[str, Mapping[str, float]] = {}
     """Mean gain with its lower and upper bound, by measure."""
     figures: Mapping[str, Mapping[str, str | float | None]] = {}
-    """By "candidate" and "promoted"."""
+    """Figures by "candidate" and "promoted"."""
 
 
 def decision_file(root: Path, candidate: str) -> Path:

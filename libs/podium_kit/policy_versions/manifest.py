@@ -33,13 +33,13 @@ class Manifest(BaseModel):
     files: dict[str, Sha256]
     """SHA-256 by file name; every file of the folder but this one."""
     base_digest: Sha256
-    """Of the weights the run started from."""
+    """Digest of the weights the run started from."""
     parent: str
     """The version trained on; "" for the first of a run."""
     step: int = Field(ge=0)
     """Optimizer steps of the run."""
     offsets: dict[int, int]
-    """By partition, the offset of the first trajectory that was not trained on."""
+    """The offset of the first trajectory that was not trained on, by partition."""
     canary: Canary
 
     @field_validator("name", "parent")

@@ -85,9 +85,9 @@ class LlmJudge(Verifier):
     reference: Annotated[str, Field(min_length=1)] | None = None
     """The right answer; None asks the judges what they know themselves."""
     rubric: str = ""
-    """What else matters, in words."""
+    """Further criteria, in words."""
     allow_own_family: bool = False
-    """Whether a model may judge one of its own family."""
+    """True where a model may judge one of its own family."""
 
     def calls(self, question: str, answer: str) -> Sequence[VerifierCall]:
         if _unreadable(answer):

@@ -36,7 +36,7 @@ class StateMatch(Verifier):
     """JSON or text that `look` must give; None where golden calls say it."""
     golden_calls: tuple[PlannedCall, ...] = ()
     say: tuple[str, ...] = ()
-    """What the answer must say besides (the paper's process fidelity); empty: its words do not
+    """Words that the answer must have besides (the paper's process fidelity); empty: they do not
     matter."""
 
     @model_validator(mode="after")

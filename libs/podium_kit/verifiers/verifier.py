@@ -52,11 +52,11 @@ class VerifierCall:
     arguments: dict[str, Any]
     in_episode: bool = False
     task: str = ""
-    """What a tool of kind llm is asked; unset for any other."""
+    """The question to a tool of kind llm; unset for any other."""
     may_fail: bool = False
-    """Whether an empty result stands for that of a call that failed; else there is no verdict."""
+    """True where an empty result stands for a call that failed; else there is no verdict."""
     of_other_family: bool = False
-    """Whether it fails where its model is of the family of one that wrote in the episode."""
+    """True where it fails if its model is of the family of one that wrote in the episode."""
 
 
 class Verifier(BaseModel):

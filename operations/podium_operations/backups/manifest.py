@@ -42,7 +42,7 @@ class BackupFile(Part):
 
 class DatabaseFacts(Part):
     revision: str
-    """Of the schema, as the service's migrations number it."""
+    """Revision of the schema, as the service's migrations number it."""
     server_version: str
     extensions: list[str]
     roles: list[str]
@@ -53,7 +53,7 @@ class LedgerEnd(Part):
     tenants: int
     entries: int
     heads_sha256: Sha256
-    """Of every tenant's last sequence and hash, which cover all entries before."""
+    """Digest of every tenant's last sequence and hash, which cover all entries before."""
 
 
 class Manifest(Part):

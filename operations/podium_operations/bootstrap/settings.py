@@ -52,7 +52,7 @@ class ServiceRole(Part):
     owns: bool = True
     url: SecretKey
     external: bool = False
-    """Whether an operator fetches the Secret, so that it is awaited and never written."""
+    """True where an operator fetches the Secret, so that it is awaited and never written."""
 
 
 class Databases(Part):
@@ -111,7 +111,7 @@ class Contents(Part):
     bundled_tools: bool
     library: bool
     runs_code: bool
-    """Whether code can run: a tool that cannot be called is not registered."""
+    """True where code can run: a tool that cannot be called is not registered."""
     bundled_tools_map: str
     """ConfigMap of the bundled tools as they were registered last."""
     prices: list[dict[str, Any]]

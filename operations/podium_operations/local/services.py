@@ -42,7 +42,7 @@ class Engine:
     policy_store: Path | None = None
     prompt_mode: str = ""
     is_bundled: bool = False
-    """Whether it serves the model that comes with Podium."""
+    """True where it serves the model that comes with Podium."""
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ class LedgerStatus:
     overdue_s: float
     """Since the oldest open hold should have ended; 0: none is overdue."""
     untied_tenants: int
-    """Whose balances contradict each other or their open holds."""
+    """Tenants whose balances contradict each other or their open holds."""
     unpublished_s: float
     """Age of the oldest alert that no topic has; 0: none."""
 

@@ -222,7 +222,7 @@ FORECAST_MIN = 50
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """What is posted at the end of a window, and when the hard limit is reached before it."""
+    """The amount posted at the end of a window, and when the hard limit is reached before it."""
 
     posted: Money
     exhaust_time: datetime | None

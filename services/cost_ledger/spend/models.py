@@ -119,7 +119,7 @@ class SpendRow:
 
     values: Sequence[str]
     amounts: Mapping[str, str]
-    """By currency, without trailing zeros."""
+    """Amounts by currency, without trailing zeros."""
     call_count: int
     unpriced_call_count: int
     quantities: Mapping[Dimension, str]

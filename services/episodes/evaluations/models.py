@@ -38,7 +38,7 @@ class JudgeVote:
     cost: Money | None
 
     def values(self) -> dict[str, object]:
-        """As JSON, with money as text."""
+        """Returns the fields as JSON, with money as text."""
         amount = self.cost and f"{self.cost.amount:f}"
         currency = self.cost and self.cost.currency_code
         return {**vars(self), "cost": amount, "currency": currency}
@@ -51,7 +51,7 @@ class JudgeVote:
 
 @dataclass(frozen=True)
 class TrialOutcome:
-    """What an evaluation records of an episode that ends; no score is not a score of 0."""
+    """The record of an episode that ends in an evaluation; no score is not a score of 0."""
 
     score: float | None = None
     explanation: str = ""
@@ -62,10 +62,10 @@ class TrialOutcome:
     unpriced_call_count: int = 0
     latency_s: float = 0.0
     call_counts: Mapping[str, int] = field(default_factory=dict)
-    """By tool, and by tool/model of a tool that offers several."""
+    """Counts by tool, and by tool/model of a tool that offers several."""
     simulator_cost: Money | None = None
     votes: Sequence[JudgeVote] = ()
-    """Of the models that its check asked."""
+    """Votes of the models that its check asked."""
 
 
 @dataclass(frozen=True)

@@ -44,7 +44,7 @@ class SequentialResult:
     """The candidate's mean score less the baseline's; 0 while one of them has none."""
     lower: float
     upper: float
-    """What it may be, with certainty 1 - ALPHA over all looks together."""
+    """The upper bound, with certainty 1 - ALPHA over all looks together."""
     p_value: float
     """Always valid: of the hypothesis that there is no difference."""
 

@@ -128,7 +128,7 @@ class LiveStore:
             return evaluation_of((await connection.execute(GET, values)).one())
 
     async def running(self, tenant: str | None = None) -> Sequence[LiveEvaluation]:
-        """Those of a tenant, or of all."""
+        """Returns the tests of a tenant, or of all."""
         async with autocommit(self._engine) as connection:
             return [_live(row) for row in await connection.execute(RUNNING, {"tenant": tenant})]
 

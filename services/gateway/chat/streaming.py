@@ -22,7 +22,7 @@ class StreamedText:
         return self._sent_to(min([len(self._text), *begins]))
 
     def rest(self, answer: str) -> list[str]:
-        """What is left to send of the whole answer, in chunks."""
+        """Returns what is left to send of the whole answer, in chunks."""
         sent = self._text[: self._sent]
         left = answer[self._sent :] if answer.startswith(sent) else ""
         self._sent += len(left)

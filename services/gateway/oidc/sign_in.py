@@ -23,7 +23,7 @@ REASON_CHARACTERS_MAX = 200
 
 @dataclass(frozen=True)
 class PendingSignIn:
-    """What the browser stores until the provider sends the person back; no part has a dot."""
+    """The state in the browser until the provider sends the person back; no part has a dot."""
 
     client: str
     state: str
@@ -65,7 +65,7 @@ class OidcSignIn:
         return {client: issuer.shown_name for client, issuer in self._clients.items()}
 
     async def authorization_url(self, pending: PendingSignIn, redirect_uri: str) -> str:
-        """Where the browser goes. Raises SignInFailed and IdentityProviderUnavailable."""
+        """Returns where the browser goes. Raises SignInFailed and IdentityProviderUnavailable."""
         issuer = self._client(pending.client)
         endpoint = await self._verifier.provider(issuer.issuer).endpoint("authorization_endpoint")
         query = {

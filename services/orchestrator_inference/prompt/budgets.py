@@ -35,10 +35,10 @@ class SectionBudgets(BaseModel, frozen=True):
 @dataclass(frozen=True)
 class Room:
     prompt_tokens: int
-    """As `estimated_tokens` counts."""
+    """Counted as `estimated_tokens` does."""
     budgets: SectionBudgets
     estimated_per_token: float = 1.0
-    """How many it counts for one token of the model."""
+    """Estimated tokens for one token of the model."""
 
     def scaled(self, tokens: int) -> int:
         """Scales a budget to the counts of `estimated_tokens`."""

@@ -36,7 +36,7 @@ class ShownTools:
     tools: tuple[PromptTool, ...]
     description_chars_max: int
     count: int
-    """Of all of them."""
+    """The number of all of them."""
 
     @property
     def hidden(self) -> int:

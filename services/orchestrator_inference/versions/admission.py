@@ -42,7 +42,7 @@ class AdmissionRules:
     kept: int = 6
     """Newest versions that stay loaded, besides those that aliases and pins mean."""
     retire_after_s: float = 600.0
-    """How long an unused version stays loaded, so that calls that began with it can end."""
+    """Seconds that an unused version stays loaded, so that calls that began with it can end."""
 
 
 class VersionAdmission:
@@ -66,7 +66,7 @@ class VersionAdmission:
         self._passed: set[tuple[str, str]] = set()
         """Replica and version whose canary was right since it was loaded."""
         self._failed: dict[tuple[str, str], str] = {}
-        """What failed is not tried there again before a restart: its name may be cached."""
+        """Versions that failed are not tried there again before a restart: a name may be cached."""
         self._stuck: set[tuple[str, str]] = set()
         """Failed and not to be unloaded: who is balanced there would get a wrong answer."""
         self._unwanted_since: dict[str, float] = {}

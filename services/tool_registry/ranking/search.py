@@ -105,7 +105,7 @@ class ToolSearch:
         return [tools.current[at] for at in index.ranked(query, vector, learnt)]
 
     async def _closest(self, past: Sequence[Answered], vector: "Vector | None") -> dict[str, float]:
-        """For each tool, the similarity of the closest task that it answered."""
+        """Returns for each tool the similarity of the closest task that it answered."""
         used = [each for each in past if each.tools]
         if vector is None or not used:
             return {}

@@ -40,7 +40,7 @@ class Cost:
     """Processor time for an episode."""
 
     idle_cores: float
-    """What it takes when nothing runs."""
+    """Cores that it takes when nothing runs."""
 
 
 async def main(episodes: int, parts: list[str]) -> None:
@@ -60,7 +60,7 @@ async def main(episodes: int, parts: list[str]) -> None:
 async def measure_costs(
     figures: Figures, product: Product, episodes: int
 ) -> tuple[list[Cost], float]:
-    """By part, and the episodes a second that were finished meanwhile."""
+    """Returns the cost by part, and the episodes a second that were finished meanwhile."""
     say("what an episode costs each part")
     before = by_part(product)
     await asyncio.sleep(IDLE_S)

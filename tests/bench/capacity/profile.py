@@ -15,7 +15,7 @@ GRPC = ("grpc/", "src/python/grpcio/")
 
 
 async def shares(pid: int, load: Awaitable[object]) -> dict[str, float]:
-    """Of the samples while there is load, by where the innermost frame is; the largest first.
+    """Returns shares of the samples while there is load, by the innermost frame; the largest first.
 
     Of threads that hold the interpreter's lock: what libraries of C do without it is not in it.
     """

@@ -19,7 +19,7 @@ TASK_QUEUE = "floor"
 
 @dataclass(frozen=True)
 class FloorInput:
-    """How many turns, durable steps per turn, and seconds the first step of a turn waits.
+    """The turns, the durable steps per turn, and the seconds the first step of a turn waits.
 
     The last turn has one step: an episode ends with a model call and no tool call.
     """

@@ -20,7 +20,7 @@ CALL = {"tool": "calculator", "arguments": {"expression": "6*7"}}
 
 @dataclass
 class Script:
-    """When it answers, how many turns an episode takes, how much text a turn carries."""
+    """The delay of answers, the turns of an episode, and the text that a turn carries."""
 
     delay_s: float
     turns: int

@@ -158,7 +158,7 @@ def prices() -> prices_pb.CreatePricesRequest:
 
 
 def worker_process(connection: Connection, folder: Path) -> ManagedProcess:
-    """As a cluster's pod plays the trials."""
+    """A process that plays the trials as a cluster's pod does."""
     temporal = {f"TEMPORAL__{name.upper()}": str(v) for name, v in connection.temporal.items()}
     settings = {
         "TEMPORAL_TARGET": connection.temporal_target,

@@ -65,7 +65,7 @@ async def main(plan: Mapping[int, int]) -> None:
 async def measured(
     figures: Figures, endpoint: Endpoint, plan: Mapping[int, int]
 ) -> dict[int, Measured]:
-    """By concurrency."""
+    """Returns the figures by concurrency."""
     say(endpoint.name)
     found = {}
     for concurrent, total in plan.items():

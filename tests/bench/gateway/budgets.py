@@ -22,7 +22,7 @@ OK, REJECTED = 200, 402
 
 @dataclass(frozen=True)
 class Used:
-    """Of a budget that covers CALLS_COVERED calls."""
+    """The state of a budget that covers CALLS_COVERED calls."""
 
     limit: Decimal
     posted: Decimal

@@ -15,7 +15,7 @@ QUESTION = [{"role": "user", "content": "what is 6 x 7?"}]
 
 @dataclass(frozen=True)
 class Endpoint:
-    """Who is asked, the processes whose time counts by name, and the one that talks to clients;
+    """An address, the processes whose time counts by name, and the one that talks to clients;
     none for the model server itself."""
 
     name: str
@@ -28,8 +28,8 @@ class Endpoint:
 
 @dataclass(frozen=True)
 class Measured:
-    """Of one endpoint at one concurrency; processor time is of all its processes, and of the one
-    that talks to clients, in milliseconds a request."""
+    """Figures of one endpoint at one concurrency; processor time is of all its processes, and of
+    the one that talks to clients, in milliseconds a request."""
 
     per_second: float
     p50_ms: float

@@ -52,7 +52,7 @@ async def databases() -> AsyncIterator[Databases]:
 
 @dataclass
 class Run:
-    """What is measured, where, and how much of it; the floor once, and only if it is asked for."""
+    """A measurement and its size; the floor once, and only if it is asked for."""
 
     figures: Figures
     databases: Databases

@@ -1,4 +1,4 @@
-"""What the hash chain costs: the same posts with it and without it, by turns.
+"""Measures what the hash chain costs: the same posts with it and without it, by turns.
 
 Two servers share the database, one of them with a chain that hashes nothing. They are
 compared by the server's processor time for a post: by the clock, everything else the machine

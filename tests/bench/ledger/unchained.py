@@ -9,7 +9,7 @@ from cost_ledger.posting.chain import GENESIS
 
 
 def no_link(previous: bytes, entry: Entry) -> bytes:
-    """In place of a hash, so that everything else is written as it is."""
+    """Replaces a hash, so that everything else is written as it is."""
     return GENESIS
 
 

@@ -47,7 +47,7 @@ class Arm:
     policies: tuple[str, ...] = ()
     """The vectors it plays under; empty: all."""
     practised: bool = False
-    """Whether verified episodes of other tasks precede it; such arms are the last on a platform."""
+    """True where verified episodes of other tasks precede it; such arms come last."""
 
     @property
     def is_expert(self) -> bool:

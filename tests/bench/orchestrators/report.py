@@ -80,7 +80,7 @@ class Comparison:
 
     @property
     def experts(self) -> dict[str, str]:
-        """By arm, what is called by one that always asks one model."""
+        """Returns by arm the model that it always asks."""
         return {arm.name: arm.rule.removeprefix(ALWAYS) for arm in self.arms if arm.is_expert}
 
     def results(self, policy: str, *, whole: bool = True) -> Results:

@@ -1,4 +1,4 @@
-"""What is compared under which conditions: `studies/NAME.yaml` changes what no training showed.
+"""Arms and conditions of a comparison: `studies/NAME.yaml` changes what no training showed.
 
 A study without a field has that of training: its experts, its spread of prices, its tools' names.
 """
@@ -36,7 +36,7 @@ class Study(BaseModel):
 
     title: str
     unseen: str
-    """What no training showed."""
+    """The part of the study that no training showed."""
     policies: tuple[dict[str, Any], ...] = ()
     """Their instructions are kinds of `instructions.yaml`: the first sentence that was held out."""
     pool: Pool = Field(default_factory=lambda: read_pool(bundled_folder() / "experts.yaml"))
@@ -44,7 +44,7 @@ class Study(BaseModel):
     temperature: float = 0.0
     """At which models are sampled; 0 takes what is likeliest, as `podium run` does."""
     tools: Mapping[str, NewName] = {}
-    """By the name that training knew."""
+    """New names by the name that training knew."""
 
     def specs(self) -> dict[str, policy_pb2.PolicySpec]:
         specs = [_spec(document) for document in self.policies or read_study(USUAL).policies]

@@ -26,14 +26,14 @@ Call = Callable[[], Awaitable[Any]]
 
 @dataclass(frozen=True)
 class Taken:
-    """What calls took: latencies in ms, and the processor time per call of all but the server."""
+    """Latencies of calls in ms, and the processor time per call of all but the server."""
 
     latencies_ms: list[float]
     cpu_ms: float
 
 
 async def measure_overhead(figures: Figures) -> None:
-    """For HTTP and both transports of MCP: latency, and processor time that is not the server's."""
+    """Measures HTTP and both transports of MCP: latency, and processor time but the server's."""
     program = (str(TOOL_SERVER), "mcp-stdio")
     stdio = StdioServerParameters(command=sys.executable, args=list(program))
     async with serving() as running:

@@ -1,4 +1,4 @@
-"""How often the tools that a task needs are among the eight best, and what ranking takes.
+"""Measures how often the tools that a task needs are among the eight best, and what ranking takes.
 
 The bundled tools among thousands of invented ones, for tasks from the training split; and, where
 its package is installed, the functions of the Berkeley Function Calling Leaderboard.

@@ -1,4 +1,4 @@
-"""What a kubelet does to the chart's pods before podman can play them on this machine.
+"""Does what a kubelet does to the chart's pods before podman can play them on this machine.
 
 The pods share the machine's network, so each gets a loopback address of its own where Kubernetes
 would give it one of the cluster, and names of Services are lines of /etc/hosts (a mounted file:

@@ -1,4 +1,4 @@
-"""What every client is tried with; a program of this folder gives one function a feature.
+"""Features that every client is tried with; a program of this folder gives one function a feature.
 
 Runs in the client's own environment: nothing of the project can be imported here.
 """

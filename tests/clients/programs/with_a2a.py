@@ -117,7 +117,7 @@ async def ended(task_id: str) -> str:
 
 
 def cancel() -> None:
-    """By its operation; a stream that is closed leaves the task to continue."""
+    """Cancels by its operation; a stream that is closed leaves the task to continue."""
     for version in VERSIONS:
         question = features.slow_question()
         features.check(asyncio.run(cancelled(version, question)), "TASK_STATE_CANCELED")

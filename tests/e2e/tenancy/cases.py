@@ -1,4 +1,4 @@
-"""How another tenant tries every RPC and every route: with the ids of the owner's resources.
+"""Cases in which another tenant tries every RPC and route with the ids of the owner's resources.
 
 REJECTED: the reply must be not found or permission denied. OWN: it succeeds, because it reads or
 writes the caller's own resources; the reply may hold no byte of the owner's. NAMELESS: the request

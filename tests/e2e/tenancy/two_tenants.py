@@ -70,7 +70,7 @@ class TwoTenants:
 
 @dataclass(frozen=True)
 class Answer:
-    """What came back: a status and all of the bytes a caller can see."""
+    """A reply: its status and all of the bytes a caller can see."""
 
     code: grpc.StatusCode
     seen: bytes

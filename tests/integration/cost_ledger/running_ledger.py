@@ -73,7 +73,7 @@ class RunningLedger:
     channels: list[grpc.aio.Channel] = field(default_factory=list)
 
     def as_(self, tenant: str = "acme", *scopes: Scope, subject: str = "ada") -> Client:
-        """By default the episode worker, which may also read."""
+        """A client of a role, by default the episode worker, which may also read."""
         identity = make_identity(tenant, subject, scopes or WORKER_SCOPES)
         channel = client_channel(self.port, identity, self.keys)
         self.channels.append(channel)

@@ -40,7 +40,7 @@ INVALID = grpc.StatusCode.INVALID_ARGUMENT
 def make_raise(
     amount: str = "0.0225", currency: str = "USD", **fields: Any
 ) -> pb.RaiseBudgetRequest:
-    """By default, two more calls for a day."""
+    """A raise, by default of two more calls for a day."""
     defaults: dict[str, Any] = {
         "id": "cap",
         "raise_id": str(uuid_utils.uuid7()),

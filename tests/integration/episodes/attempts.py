@@ -79,7 +79,7 @@ class Workers:
     neighbours: Neighbours
 
     def another(self) -> EpisodeExecutor:
-        """What a worker of its own takes turns with; nothing writes costs beside it."""
+        """The executor of another worker; nothing writes costs beside it."""
         return executor_of(self.config, self.engine, Settlements(StepStore(self.engine)))
 
     async def episode(

@@ -228,7 +228,7 @@ class Platform:
     database_url: str
     worker_health_port: int
     settings: Mapping[str, Mapping[str, str]]
-    """By the module that is run."""
+    """Settings by the module that is run."""
     tenant: str = "acme"
 
     def for_new_tenant(self) -> "Platform":

@@ -68,7 +68,7 @@ def composed(platform: Platform) -> Platform:
 
 
 def shown(platform: Platform) -> orchestrator_pb.Observation:
-    """What the orchestrator is shown of the first turn's call."""
+    """Returns what the orchestrator is shown of the first turn's call."""
     [observation] = platform.neighbours.orchestrator.requests[-1].turns[0].observations
     return observation
 

@@ -469,7 +469,7 @@ TURNS = 3
 
 
 async def test_two_attempts_that_read_at_once_find_each_step_once(engine: AsyncEngine) -> None:
-    """As a child's admission and the calls beside the child do, after a handover."""
+    """A child's admission and the calls beside the child do so, after a handover."""
     store, episode = StepStore(engine), await queued_episode(engine)
     logs = StepLogs(store, Settlements(store))
     log = await logs.open(episode)
@@ -507,7 +507,7 @@ async def test_two_attempts_of_one_worker_may_store_the_same_step(engine: AsyncE
 async def test_a_step_that_was_not_stored_is_not_taken_for_stored(
     engine: AsyncEngine, events: int
 ) -> None:
-    """What it refers to is gone: its episode, or a body it shared with one that was forgotten."""
+    """Its reference is gone: its episode, or a body it shared with one that was forgotten."""
     logs, episode = StepLogs(StepStore(engine), Settlements(StepStore(engine))), new_id()
     log = await logs.open(episode)
     owed = [Event("acme", EventType.APPROVAL_REQUESTED, new_id(), {})] * events

@@ -42,7 +42,7 @@ async def test_not_ready_while_a_service_is_missing(database: Database, tmp_path
 
 
 async def test_sigterm_ends_event_streams_and_lets_a_running_chat_finish(gateway: Gateway) -> None:
-    """In a process of its own, because the signal is for the whole process."""
+    """Runs in a process of its own, because the signal is for the whole process."""
     port = free_port()
     process = await start_command(gateway.environment(port=port, drain_grace_s=20), stderr=DEVNULL)
     gateway.base_url = f"http://127.0.0.1:{port}"

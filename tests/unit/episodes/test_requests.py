@@ -131,7 +131,7 @@ class Platform:
     async def hand_over(self, _: NewEpisode) -> None: ...
 
     async def cancel(self, episode_id: str) -> bool:
-        """Of the queue, which does not have it, and of its workflow."""
+        """Cancels in the queue, which does not have it, and in its workflow."""
         self.called.append(("cancel", episode_id))
         return False
 

@@ -1,4 +1,4 @@
-"""What runs beside a platform: its state folder, its keys, its bootstrap, an erasure."""
+"""Programs beside a platform: its state folder, its keys, its bootstrap, an erasure."""
 
 import json
 import logging

@@ -1,4 +1,4 @@
-"""What arms call, what they earn under preferences, and what budgets leave of them."""
+"""Calls of arms, their rewards under preferences, and what budgets leave of them."""
 
 from collections.abc import Mapping
 from decimal import Decimal

@@ -290,7 +290,7 @@ async def test_a_caller_that_gives_up_does_not_disturb_the_others() -> None:
 
 
 async def test_a_commit_that_ends_as_cancelled_stops_nothing_after_it() -> None:
-    """As a gRPC call does when its channel is closed."""
+    """A gRPC call does so when its channel is closed."""
     commits = Commits()
     group = make_group(commits)
     answers = await submit_all(group, [1, -499, 2])

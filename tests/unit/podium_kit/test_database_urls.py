@@ -42,7 +42,7 @@ def test_an_option_that_only_libpq_knows_is_rejected_by_name(option: str, fix: s
 
 @pytest.mark.parametrize("option", ["sslmode", "ssl"])
 async def test_the_ledgers_own_pool_asks_for_tls_where_the_url_does(option: str) -> None:
-    """As a parameter of the session `ssl` would be rejected by every PostgreSQL."""
+    """Every PostgreSQL would reject `ssl` as a parameter of the session."""
 
     async def without_tls(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.read(8)

@@ -255,7 +255,7 @@ def test_a_report_that_counts_nothing_is_no_report(reader: Reader, report: dict[
 def test_an_id_that_is_null_or_no_text_is_no_id(
     reader: Reader, names: tuple[str, str], request_id: object
 ) -> None:
-    """As the word "None" it was an id that calls shared, and their rows were dropped
+    """The word "None" was an id that calls shared, and their rows were dropped
     (LiteLLM#39749)."""
     report = dict.fromkeys(names, 1)
     assert read(reader, report, request_id).provider_request_id == ""

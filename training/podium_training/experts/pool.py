@@ -28,13 +28,13 @@ class Expert(_Strict):
     description: str = Field(min_length=1)
     sku: str = Field(min_length=1)
     latency_s: float = Field(gt=0, le=3600)
-    """What a call counts as; it answers at once."""
+    """Seconds that a call counts as; it answers at once."""
     right: Share
-    """How often it answers right."""
+    """Share of right answers."""
     families: dict[str, Share] = {}
-    """How often in tasks of these families."""
+    """Share of right answers in tasks of these families."""
     thinking_tokens: int = Field(300, ge=0)
-    """Of every completion, on top of its text."""
+    """Tokens of every completion, on top of its text."""
 
     def is_right(self, task: Task, seed: int) -> bool:
         """Draws whether the expert is right; the same task always gives the same result."""

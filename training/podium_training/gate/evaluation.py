@@ -28,9 +28,9 @@ class Evaluated(BaseModel):
     tool_calls: int = Field(ge=0)
     failed_tool_calls: int = Field(ge=0)
     calls: dict[str, int] = {}
-    """By tool, and by model of a tool that has several, as `ask_llm/expert`."""
+    """Counts by tool, and by model of a tool that has several, as `ask_llm/expert`."""
     model_versions: tuple[str, ...] = Field(min_length=1)
-    """Who answered its calls, as the engine said."""
+    """Versions that answered its calls, as the engine said."""
 
 
 Pair = tuple[Evaluated, Evaluated]

@@ -12,7 +12,7 @@ from podium_training.grpo.process_group import ProcessGroup
 class Plan:
     groups: tuple[Group, ...]
     checkpoint: bool
-    """Whether weights are gathered after it."""
+    """True where weights are gathered after it."""
     rate: float = 1.0
     """Share of the learning rate."""
 
@@ -22,7 +22,7 @@ class Done:
     steps: int
     """Taken in all."""
     checkpoint: bool = False
-    """Whether weights are gathered: no checkpoint holds the last step."""
+    """True where weights are gathered: no checkpoint holds the last step."""
     stopped: bool = False
     """It ends before its last step: whoever runs it wants that, or the log cannot be read."""
 

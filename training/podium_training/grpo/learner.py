@@ -52,7 +52,7 @@ class StepOptions:
     drift_stop: float = 1.0
     """Mean absolute difference from behaviour log-probabilities, in nats, that is no noise."""
     precision: torch.dtype = torch.float32
-    """Of the products of a pass; bfloat16 is faster and rougher. Weights stay float32."""
+    """Precision of the products of a pass; bfloat16 is faster and rougher. Weights stay float32."""
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ class Publisher:
     base_digest: str
     tokenizer: PreTrainedTokenizerBase
     precision: torch.dtype = torch.float32
-    """Of the weights in the files; half of it halves them, and rounds."""
+    """Precision of the weights in the files; half of it halves them, and rounds."""
 
     def publish(self, model: PreTrainedModel, step: int, offsets: Mapping[int, int]) -> Manifest:
         """The version of a step, numbered by it.

@@ -73,7 +73,7 @@ class Trainer:
     publish_every: int = 1
     """Checkpoints between two versions; the last step is always one."""
     source: SourceConfig | None = None
-    """Whose episodes are read; None: those of all."""
+    """Tenants and policies whose episodes are read; None: those of all."""
     awaited: AwaitedFeedback | None = None
     """Where feedback is the outcome; None: checks are."""
     step: int = 0

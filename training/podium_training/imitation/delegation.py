@@ -31,7 +31,7 @@ CALL_RIGHT, SEARCH_RIGHT = 0.75, 0.9
 @dataclass(frozen=True)
 class Option:
     alias: str
-    """Of an expert; empty: the orchestrator's own calls."""
+    """Alias of an expert; empty: the orchestrator's own calls."""
     right: float
     cost: float
     """US dollars."""

@@ -15,9 +15,9 @@ class RolloutLimits:
     turn_limit: int = 6
     time_limit_s: float = 120.0
     temperature: float = 1.0
-    """Of sampling; 0 is greedy, for evaluation: such episodes are not trained on."""
+    """Temperature of sampling; 0 is greedy, for evaluation: such episodes are not trained on."""
     max_tokens: int = 512
-    """Of one completion."""
+    """Most tokens of one completion."""
     prompt_mode: int = 0
     """podium.orchestrator.v1.PromptMode."""
 
@@ -55,7 +55,7 @@ class RolloutRun:
     tool_names: list[str] = field(default_factory=list)
     """Tools of the platform when the run began."""
     tool_skus: dict[str, list[str]] = field(default_factory=dict)
-    """What their calls are priced by."""
+    """SKUs that price their calls."""
     group_count: int = 0
     done: RolloutTotals = field(default_factory=RolloutTotals)
     price_spread: float = 1.0

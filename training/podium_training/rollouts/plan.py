@@ -47,13 +47,13 @@ class Group:
     """Episodes of one task, compared with each other: the same tools, prices and policy."""
 
     name: str
-    """What its ids follow from, with the run's: its task, and its policy where it has several."""
+    """The name from which its ids follow: its task, and its policy where it has several."""
     id: str
     task: Task
     tool_names: tuple[str, ...]
     rollouts: tuple[Rollout, ...]
     price_factors: Mapping[str, str] = field(default_factory=dict)
-    """By SKU; empty: the tenant's own prices."""
+    """Factors by SKU; empty: the tenant's own prices."""
     policy: str = ""
     """"" takes the tenant's."""
 

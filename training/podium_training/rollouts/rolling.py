@@ -54,7 +54,7 @@ class Rolled:
     cost: Money | None
     latency_s: float
     evaluated: Evaluated | None = None
-    """What the gate compares; None for an episode in which no model answered."""
+    """Figures that the gate compares; None for an episode in which no model answered."""
 
 
 @dataclass(frozen=True)

@@ -49,10 +49,10 @@ class ChatModel:
     journal: Journal
     seed: int
     gate: asyncio.Semaphore
-    """How many requests are in flight at once."""
+    """Bounds the requests in flight at once."""
     prices: Prices | None = None
     tokens: Counter[str] = field(default_factory=Counter)
-    """Of all replies, those of earlier runs included."""
+    """Tokens of all replies, those of earlier runs included."""
     unreported: int = 0
     """Replies whose server did not say what they used."""
 

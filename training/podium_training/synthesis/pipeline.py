@@ -27,7 +27,7 @@ class Plan:
     entry_rounds: int
     evolutions: int
     attempts: int
-    """Of the filter pass@k."""
+    """Attempts of the filter pass@k."""
 
 
 @dataclass(frozen=True)

@@ -23,9 +23,9 @@ class Kind(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     slots: Mapping[str, str]
-    """What each {slot} of a phrasing is filled with, for those who write phrasings."""
+    """The meaning of each {slot} of a phrasing, for those who write phrasings."""
     asks: str = Field(min_length=1)
-    """What is asked, and in which form the answer must be."""
+    """The question, and the form that the answer must have."""
     train: list[str] = Field(min_length=1)
     held_out: list[str] = Field(min_length=1)
 

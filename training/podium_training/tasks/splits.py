@@ -43,7 +43,7 @@ def takes_th(number: int) -> bool:
 # How often a number has no decimals, one, or two.
 PLACES = (0, 0, 0, 0, 1, 1, 2)
 SEPARATED = 0.5
-"""How often a number of thousands is written with separators."""
+"""Share of numbers of thousands that are written with separators."""
 
 
 def whole(random: Random, low: int, high: int) -> Decimal:

@@ -116,7 +116,7 @@ class AsyncPolicies:
         return required(reply.binding)
 
     def bindings(self, *, page_size: int = 0) -> AsyncPages[PolicyBinding]:
-        """Whom which policy binds, whatever policy they name."""
+        """Policies that bind people whatever policy they name."""
         return self._transport.pages(
             "/v1/policy-bindings",
             ListPolicyBindingsResponse,

@@ -1,4 +1,4 @@
-"""What every peer runs: episodes of model calls with a tool call between each two.
+"""The load that every peer runs: episodes of model calls with a tool call between each two.
 
 Runs in the peer's own environment: nothing of the project can be imported here.
 """

@@ -1,4 +1,4 @@
-"""What a ledger should do, in memory and in the simplest words: the machine compares with it."""
+"""A model of a ledger, in memory and in the simplest words: the machine compares with it."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field

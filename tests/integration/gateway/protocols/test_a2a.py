@@ -57,7 +57,7 @@ async def client_of(
     version: str = "1.0",
     streaming: bool = True,
 ) -> AsyncIterator[Client]:
-    """Of a version of the protocol; authenticates by a scheme of the card."""
+    """A client of a version of the protocol; it authenticates by a scheme of the card."""
     async with httpx.AsyncClient(timeout=30, verify=False, trust_env=False) as http:
         card = await A2ACardResolver(http, gateway.base_url).get_agent_card()
         spoken = [each for each in card.supported_interfaces if each.protocol_version == version]

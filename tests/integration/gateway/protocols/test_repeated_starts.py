@@ -16,7 +16,7 @@ STARTS = [("/v1/chat/completions", CHAT), ("/v1/episodes", START)]
 async def test_three_retries_without_a_key_run_one_episode(
     gateway: Gateway, path: str, body: dict[str, Any]
 ) -> None:
-    """As OpenAI's clients retry: no idempotency key, and the replies were lost."""
+    """OpenAI's clients retry so: no idempotency key, and the replies were lost."""
     gateway.episodes.replies_to_lose = 2
     replies = [await gateway.post(path, json=body) for _ in range(3)]
     assert [reply.status_code for reply in replies] == [503, 503, 200]
@@ -83,7 +83,7 @@ async def test_an_idempotency_key_belongs_to_the_person_who_sends_it(gateway: Ga
 async def test_no_crafted_key_is_that_of_a_colleagues_request_without_one(
     gateway: Gateway, kind: str
 ) -> None:
-    """By MCP, whose keys may hold line breaks."""
+    """MCP's keys may hold line breaks."""
     body = json.dumps(START, separators=(",", ":")).encode()
     crafted = f"{kind}bob\n{hashlib.sha256(body).hexdigest()}"
     ada, bob = await key_of(gateway, "ada"), await key_of(gateway, "bob")

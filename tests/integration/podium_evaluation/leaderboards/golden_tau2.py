@@ -1,4 +1,4 @@
-"""How a scripted agent plays a task of tau2, and what a scripted judge finds.
+"""A scripted agent that plays a task of tau2, and a scripted judge.
 
 It runs in the environment of the benchmark as well, so it imports the standard library alone.
 """

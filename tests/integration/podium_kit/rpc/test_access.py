@@ -1,4 +1,4 @@
-"""Who may call: every RPC, every scope, and whose call it is."""
+"""Access to every RPC, by scope and caller."""
 
 from collections import defaultdict
 from collections.abc import AsyncIterator, Iterable

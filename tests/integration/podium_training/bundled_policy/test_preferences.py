@@ -73,7 +73,7 @@ def ask_expert(weights: Mapping[str, float]) -> PromptTool:
 
 @cache
 def chances(vector: str, liked: str = "") -> list[Chances]:
-    """For each task, how likely each expert is asked first, and OWN: none of them is."""
+    """Returns for each task how likely each expert is asked first, and OWN: none of them is."""
     tasks = generate(TASKS, Split.HELD_OUT, seed=11, families=FAMILIES)
     weights = {liked: LIKED} if liked else {}
     tools = sorted([*map(bundled_tool, TOOLS), ask_expert(weights)], key=lambda tool: tool.name)

@@ -247,7 +247,7 @@ def test_notices_below_a_long_name_do_not_repeat_it() -> None:
 
 
 def test_patterns_that_are_too_large_together_are_left_to_the_server() -> None:
-    """Of 64 KiB they took seconds, as often as the schema was cut."""
+    """Patterns of 64 KiB took seconds, as often as the schema was cut."""
     costly = [f"[\u0100-\uffff]{{300}}{number}" for number in range(1_000)]
     texts = of(**{f"p{at}": {"type": "string", "pattern": one} for at, one in enumerate(costly)})
     loose = loosened(texts)

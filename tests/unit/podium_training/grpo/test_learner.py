@@ -114,7 +114,7 @@ def test_behaviour_under_the_same_grammar_does_not_drift() -> None:
 
 
 def test_only_tokens_with_a_choice_are_trained() -> None:
-    """Of `"add"` and `"ask"`, only the second letter was chosen."""
+    """Only the second letter of `"add"` and `"ask"` was chosen."""
     learner = make_learner()
     assert learner.step([make_group(learner)]).metrics["tokens_trained"] == 2
 

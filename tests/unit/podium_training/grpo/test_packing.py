@@ -232,7 +232,7 @@ NATS = 0.2
 
 
 def scores(precision: torch.dtype) -> torch.Tensor:
-    """Of a tree with branches, under a grammar that allows everything."""
+    """Scores of a tree with branches, under a grammar that allows everything."""
     packed = pack(make_group(seed=3))
     legal = torch.full((len(packed.targets), VOCABULARY // BITS), -1, dtype=torch.int32)
     sampled = Distribution(torch.ones(len(packed.targets)), legal)

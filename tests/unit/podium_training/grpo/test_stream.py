@@ -26,7 +26,7 @@ class Consumer:
     log: dict[int, list[bytes | None]]
     """None is an offset without a record."""
     error: Exception | None
-    """What everything fails with that asks the brokers."""
+    """The error of everything that asks the brokers."""
     away: set[int]
     """Partitions whose brokers give no record."""
 

@@ -11,7 +11,7 @@ from podium_training.grpo.objective.rewards import Features, Preferences
 class Reason(StrEnum):
     NO_CONSENT = "no consent"
     HELD_OUT = "held out"
-    """Of a task that is only measured on; learning it would spoil the measure."""
+    """The task is only measured on; learning it would spoil the measure."""
     INTERRUPTED = "interrupted"
     """Cancelled, or failed for want of a service: says nothing about the policy."""
     NOT_JUDGED = "not judged"
@@ -53,7 +53,7 @@ class Limits:
     prompt_digest: str = ""
     """SHA-256 (hex) of the chat template the policy is trained with; empty: any."""
     text_of: Callable[[Sequence[int]], str] | None = None
-    """What tokens say, by the policy's tokenizer; None: what they say is not looked at."""
+    """Decodes tokens by the policy's tokenizer; None: their text is not looked at."""
     imitated: bool = False
     """Replies are imitated, and not weighed by how likely they were: any sampling will do."""
 
@@ -75,7 +75,7 @@ class Episode:
     task_id: str
     rows: tuple[Row, ...]
     constraints: dict[str, Constraint]
-    """By the digest in the rows."""
+    """Constraints by the digest in the rows."""
     tools: tuple[str, ...]
     features: Features
     currency: str

@@ -81,7 +81,7 @@ class Dropped(StrEnum):
 @dataclass(frozen=True)
 class GroupRules:
     members_min_share: float = 0.5
-    """Of the group's size; at least two members in any case, where they are compared."""
+    """Share of the group's size; at least two members in any case, where they are compared."""
     std_floor: float = 0.1
     """Groups whose rewards differ less teach nothing (paper, section 3.3). At 0 they are kept: they
     cost no computing and make the step smaller, as many that agree should."""
@@ -115,7 +115,7 @@ class Group:
     members: tuple[Episode, ...]
     rewards: tuple[float, ...]
     wanted: Preferences
-    """What the rewards are weighed by; all members have the same."""
+    """The vector that weighs the rewards; all members have the same."""
     advantages: tuple[float, ...] = ()
     """One for each member, once `compared` has seen all groups of the step."""
 

@@ -31,7 +31,7 @@ class LeftOut:
     warn_at: int
     """So many, and each time twice as many as before."""
     before: Counter[str] = field(default_factory=Counter)
-    """Of the steps behind."""
+    """Counts of the steps behind."""
     warned: int = 0
 
     def step_taken(self, counts: Counter[str]) -> None:

@@ -16,7 +16,7 @@ class Sample:
     legal: LegalBits | None
     """None: no grammar."""
     chosen: Bool[Tensor, " tokens"]
-    """Whether the grammar left a choice."""
+    """True where the grammar left a choice."""
     episode: int
     """Its number in the batch; an episode has a row for each of its calls."""
     weight: float = 0.0

@@ -18,7 +18,7 @@ class Row:
     constraint: str = ""
     """Digest of the grammar the completion was sampled under; empty: none."""
     exemplary: bool = True
-    """Whether it is imitated where its episode solved its task."""
+    """True where it is imitated if its episode solved its task."""
     malformed: bool = False
     """True if the platform could not read it as calls or an answer."""
 

@@ -17,7 +17,7 @@ class StalenessBound:
     """Steps that the oldest call of a group may be behind the trainer."""
 
     run: str
-    """Whose versions are meant: policy-<run>-v<step>."""
+    """The run that its versions are named by: policy-<run>-v<step>."""
     versions_behind_max: int
 
     def exceeded(self, members: Sequence[Episode], step: int) -> bool:

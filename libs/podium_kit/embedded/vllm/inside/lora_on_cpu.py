@@ -11,7 +11,7 @@ import torch
 from vllm.lora.punica_wrapper import punica_cpu
 
 Rows = slice | torch.Tensor
-"""Of a batch: all, or those with these numbers."""
+"""Rows of a batch: all, or those with these numbers."""
 
 
 class GroupedLora(punica_cpu.PunicaWrapperCPU):  # type: ignore[misc]
