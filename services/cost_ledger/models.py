@@ -62,12 +62,17 @@ class Subject:
 
 @dataclass(frozen=True, slots=True)
 class BudgetWindowKey:
-    """One window of one budget; what it counts is in `currency_code`."""
+    """One window of one budget; what it counts is in `currency_code`.
+
+    It counts the holds of all calls that `model` may answer and the costs of those that it did
+    answer; "" is any model.
+    """
 
     tenant: str
     budget_id: str
     start: datetime
     currency_code: str
+    model: str = ""
 
 
 @dataclass(frozen=True, slots=True)

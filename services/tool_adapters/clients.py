@@ -15,7 +15,7 @@ from podium.registry.v1 import tool_registry_service_pb2 as pb
 from podium.registry.v1.tool_registry_service_pb2_grpc import ToolRegistryServiceStub
 from podium_kit.metering import Quantity
 from podium_kit.rpc.errors import Unavailable
-from podium_kit.rpc.identity import Identity, Scope, acting_as
+from podium_kit.rpc.identity import Identity, Scope, acting_as, current_identity
 from podium_kit.rpc.status import answered
 from podium_kit.tool_kinds import KINDS, kind_of
 from podium_kit.wire import duration_to_proto, quantities_to_proto, usage_to_proto
@@ -127,7 +127,13 @@ class LedgerCosts:
         self._stub = CostLedgerServiceStub(signed_channel)
 
     async def hold(self, cost: AdapterCost, worst_case: Sequence[Quantity]) -> None:
-        """Raises BudgetExhausted, Unavailable and its like."""
+        """Raises BudgetExhausted, Unavailable and its like.
+
+        The budgets of the caller's teams, agents and key cover it as they cover its calls.
+        """
+        caller = current_identity()
+        # An operator indexes for a tenant whose teams are others.
+        caller = caller if caller.tenant == cost.tenant else Identity(cost.tenant, "", frozenset())
         reserve = ledger_pb.ReserveRequest(
             key=cost.key,
             subject=_subject(cost),
@@ -137,6 +143,9 @@ class LedgerCosts:
             unknown_price=hold_pb2.UNKNOWN_PRICE_POLICY_ADMIT,
             time_to_live=duration_to_proto(HELD_S),
             dispatched=True,
+            teams=sorted(caller.named("team")),
+            agents=sorted(caller.named("agent")),
+            keys=sorted(caller.named("key")),
         )
         [result] = await self._apply(cost.tenant, [ledger_pb.Operation(reserve=reserve)])
         if result.reserve.HasField("rejection"):

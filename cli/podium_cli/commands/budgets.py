@@ -94,9 +94,9 @@ async def create(
     *,
     amount: Annotated[str, typer.Option(help="Hard limit, like 5 or '5 EUR'; 0 blocks.")],
     scope: Annotated[
-        str, typer.Option(help="tenant, team, user, agent, episode or named.")
+        str, typer.Option(help="tenant, team, user, agent, episode, key, tool, model or named.")
     ] = "tenant",
-    scope_id: Annotated[str, typer.Option(help="The team, user, agent or episode.")] = "",
+    scope_id: Annotated[str, typer.Option(help="The team, user, key id, tool or other.")] = "",
     window: Annotated[str, typer.Option(help="total, day, week, month or rolling.")] = "total",
     rolling: Annotated[str, typer.Option(help="Length of a rolling window, like 24h.")] = "",
     time_zone: Annotated[str, typer.Option(help="Of calendar windows, like Europe/Berlin.")] = "",

@@ -4907,7 +4907,7 @@ class Budget(Model):
     """
     Id chosen by the caller, unique per tenant, at most 128 characters. One that begins with "platform:" is set by a platform admin; the tenant sees it and cannot change it.
     """
-    scope: Literal["BUDGET_SCOPE_TENANT", "BUDGET_SCOPE_TEAM", "BUDGET_SCOPE_USER", "BUDGET_SCOPE_AGENT", "BUDGET_SCOPE_EPISODE", "BUDGET_SCOPE_NAMED"] | str | None = (
+    scope: Literal["BUDGET_SCOPE_TENANT", "BUDGET_SCOPE_TEAM", "BUDGET_SCOPE_USER", "BUDGET_SCOPE_AGENT", "BUDGET_SCOPE_EPISODE", "BUDGET_SCOPE_NAMED", "BUDGET_SCOPE_KEY", "BUDGET_SCOPE_TOOL", "BUDGET_SCOPE_MODEL"] | str | None = (
         None
     )
     """
@@ -4915,7 +4915,7 @@ class Budget(Model):
     """
     scope_id: str = ""
     """
-    The team, user, agent or episode; unset for the whole tenant.
+    The team, user, agent, episode, key, tool or model; unset for the whole tenant.
     """
     window: Literal["BUDGET_WINDOW_TOTAL", "BUDGET_WINDOW_DAY", "BUDGET_WINDOW_WEEK", "BUDGET_WINDOW_MONTH", "BUDGET_WINDOW_ROLLING"] | str | None = (
         None

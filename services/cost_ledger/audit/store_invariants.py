@@ -39,7 +39,8 @@ WINDOW_MOVES = """
     WITH window_move AS (
         SELECT sequence, kind, create_time, w ->> 0 AS budget_id, (w ->> 1)::timestamptz AS start,
                CASE WHEN hold_unit = w ->> 2 THEN held ELSE 0 END AS held,
-               CASE WHEN unit = w ->> 2 THEN spend + provisional ELSE 0 END AS posted
+               CASE WHEN unit = w ->> 2 AND coalesce(w ->> 3, model) = model
+                    THEN spend + provisional ELSE 0 END AS posted
         FROM entry CROSS JOIN LATERAL json_array_elements(windows) w
         WHERE tenant = :tenant
     )

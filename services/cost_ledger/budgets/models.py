@@ -31,6 +31,9 @@ class BudgetScope(StrEnum):
     AGENT = "agent"
     EPISODE = "episode"
     NAMED = "named"
+    KEY = "key"
+    TOOL = "tool"
+    MODEL = "model"
 
 
 class BudgetWindow(StrEnum):
@@ -277,6 +280,8 @@ class WindowStatus:
 
     tenant: str
     budget_id: str
+    scope: BudgetScope
+    scope_id: str
     limit: Money
     first: datetime
     start: datetime

@@ -52,6 +52,7 @@ def _reserve(message: pb.ReserveRequest, caller: Identity) -> Reserve:
         budget_ids=tuple(message.budget_ids),
         teams=tuple(message.teams),
         agents=tuple(message.agents),
+        keys=tuple(message.keys),
         service_class=message.service_class,
         region=message.region,
         alternatives=tuple(

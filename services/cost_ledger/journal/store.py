@@ -185,14 +185,16 @@ def _statuses(text: str | None) -> dict[ScopeQuery, list[WindowStatus]]:
     for row in parsed(text) or ():
         at = row["at"] and moment(row["at"])
         query = ScopeQuery(row["tenant"], BudgetScope(row["scope"]), row["scope_id"], at)
-        statuses[query].append(_status(row))
+        statuses[query].append(_status(query, row))
     return statuses
 
 
-def _status(row: dict[str, Any]) -> WindowStatus:
+def _status(query: ScopeQuery, row: dict[str, Any]) -> WindowStatus:
     return WindowStatus(
         row["tenant"],
         row["id"],
+        query.scope,
+        query.scope_id,
         Money(row["hard_limit"], row["currency"]),
         moment(row["first"]),
         moment(row["start"]),

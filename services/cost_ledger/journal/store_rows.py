@@ -253,7 +253,10 @@ def moment(value: str | datetime) -> datetime:
 
 def _windows_text(call: Call) -> str:
     return json.dumps(
-        [[key.budget_id, key.start.isoformat(), key.currency_code] for key in call.windows]
+        [
+            [key.budget_id, key.start.isoformat(), key.currency_code, *filter(None, [key.model])]
+            for key in call.windows
+        ]
     )
 
 
@@ -273,8 +276,8 @@ def _call_from_row(row: Row) -> Call:
         ),
         sku=row["sku"],
         windows=tuple(
-            BudgetWindowKey(tenant, budget_id, moment(start), currency)
-            for budget_id, start, currency in row["windows"]
+            BudgetWindowKey(tenant, budget_id, moment(start), currency, *model)
+            for budget_id, start, currency, *model in row["windows"]
         ),
         service_class=row["service_class"],
         region=row["region"],

@@ -8,13 +8,13 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
-from functools import partial
 
 from cost_ledger.budgets.models import BudgetScope, ScopeQuery, WindowStatus
 from cost_ledger.errors import BudgetNotFound, CurrencyMismatch
 from cost_ledger.models import (
     BudgetWindowKey,
     Call,
+    Fallback,
     FittingAlternative,
     Hold,
     HoldState,
@@ -29,6 +29,8 @@ from cost_ledger.posting.operations import Reserve
 from cost_ledger.prices.models import Period, PriceVersion
 from podium_kit.metering import Dimension, Quantity
 from podium_kit.money import Money
+
+OF_WHAT_IS_CALLED = (BudgetScope.TOOL, BudgetScope.MODEL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +55,7 @@ def admit(asked: Reserve, books: Books) -> Hold | Rejection:
     period = _period(asked, books)
     worst_case = price.with_call(asked.worst_case) if price else asked.worst_case
     amount = price.worst_cost(worst_case, period) if price else asked.unpriced_amount
-    statuses = statuses_of(queries_of_reserve(asked), books)
+    statuses = statuses_of(covering_queries(asked), books)
     shortage = _shortage(statuses, amount, books) if amount else None
     if shortage is None:
         offer = Offer(price, worst_case, amount)
@@ -69,20 +71,33 @@ def admit(asked: Reserve, books: Books) -> Hold | Rejection:
         least = price.worst_cost(_clamped(worst_case, asked.min_output_tokens), period)
         if _fits_unheld(statuses, least, books):
             return _held(shortage)
-    alternative = _next_cheaper(asked, shortage.remaining, period, books)
+    alternative = _next_cheaper(asked, statuses, period, books)
     return _exhausted(shortage, fitting or None, alternative)
 
 
 def queries_of_reserve(asked: Reserve) -> Iterator[ScopeQuery]:
-    """Yields every scope whose budgets cover a call, also those of all teams and agents of its
-    caller."""
+    """Yields every scope whose budgets may cover a call, whichever model answers it."""
+    yield from covering_queries(asked)
+    for fallback in asked.fallbacks:
+        if fallback.model != asked.subject.model:
+            yield _of_model(asked, fallback)
+
+
+def covering_queries(asked: Reserve) -> Iterator[ScopeQuery]:
+    """Yields every scope whose budgets cover a call that the model answers which was asked for,
+    also those of all teams and agents of its caller."""
     yield from scope_queries(asked.tenant, asked.subject, asked.budget_ids, None)
     for scope, own, others in (
         (BudgetScope.TEAM, asked.subject.team, asked.teams),
         (BudgetScope.AGENT, asked.subject.agent, asked.agents),
+        (BudgetScope.KEY, "", asked.keys),
     ):
         for name in sorted(set(others) - {own, ""}):
             yield ScopeQuery(asked.tenant, scope, name, None)
+
+
+def _of_model(asked: Reserve, fallback: Fallback) -> ScopeQuery:
+    return ScopeQuery(asked.tenant, BudgetScope.MODEL, fallback.model, None)
 
 
 def windows_of(
@@ -102,6 +117,8 @@ def scope_queries(
         (BudgetScope.USER, subject.user),
         (BudgetScope.AGENT, subject.agent),
         (BudgetScope.EPISODE, subject.episode_id),
+        (BudgetScope.TOOL, subject.tool),
+        (BudgetScope.MODEL, subject.model),
     )
     yield from (ScopeQuery(tenant, scope, name, at) for scope, name in scopes if name)
     for budget_id in sorted(set(budget_ids)):
@@ -163,7 +180,7 @@ def _hold(
         key=asked.key,
         subject=asked.subject,
         sku=asked.sku,
-        windows=tuple(window_key(status) for status in statuses),
+        windows=tuple(map(window_key, statuses)),
         service_class=asked.service_class,
         region=asked.region,
         policy_version=asked.policy_version,
@@ -180,7 +197,30 @@ def _hold(
     )
     if not asked.fallbacks:
         return hold
-    return with_fallbacks(hold, asked, partial(_covers, statuses, books), books)
+    return with_fallbacks(hold, asked, Covering(statuses, asked, books), books)
+
+
+@dataclass
+class Covering:
+    """The budgets that cover a hold, more with every fallback that it keeps."""
+
+    statuses: list[WindowStatus]
+    asked: Reserve
+    books: Books
+
+    def covers(self, fallback: Fallback, amount: Money | None) -> bool:
+        """Adds the budgets of the fallback's model if the amount fits into all."""
+        own = []
+        if fallback.model != self.asked.subject.model:
+            own = self.books.statuses.get(_of_model(self.asked, fallback), [])
+        statuses = [*self.statuses, *own]
+        if amount and not _covers(statuses, self.books, amount):
+            return False
+        self.statuses = statuses
+        return True
+
+    def windows(self) -> tuple[BudgetWindowKey, ...]:
+        return tuple(map(window_key, self.statuses))
 
 
 def _clamped(worst_case: tuple[Quantity, ...], output_tokens: int) -> tuple[Quantity, ...]:
@@ -193,15 +233,16 @@ def _clamped(worst_case: tuple[Quantity, ...], output_tokens: int) -> tuple[Quan
 
 
 def _next_cheaper(
-    asked: Reserve, remaining: Money, period: Period, books: Books
+    asked: Reserve, statuses: list[WindowStatus], period: Period, books: Books
 ) -> FittingAlternative | None:
-    """The most expensive alternative that the tightest budget, and so every budget, covers."""
+    """The most expensive alternative that the budgets cover, but for those of tools and models:
+    they cover other calls."""
+    shared = [each for each in statuses if each.scope not in OF_WHAT_IS_CALLED]
     fitting = [
         FittingAlternative(each.tool, each.model, cost)
         for each in asked.alternatives
         if (price := books.price(asked.tenant, each.sku, books.now))
-        and price.currency_code == remaining.currency_code
-        and (cost := price.worst_cost(each.worst_case, period)) <= remaining
+        and _covers(shared, books, cost := price.worst_cost(each.worst_case, period))
     ]
     return max(fitting, key=lambda each: each.worst_case_cost.amount, default=None)
 

@@ -11,7 +11,7 @@ from datetime import datetime
 from decimal import Decimal
 from itertools import chain
 
-from cost_ledger.budgets.models import ScopeQuery, WindowStatus
+from cost_ledger.budgets.models import BudgetScope, ScopeQuery, WindowStatus
 from cost_ledger.models import ZERO, BudgetWindowKey, Entry, Hold, Rejection
 from cost_ledger.prices.models import PriceHistory, PriceVersion
 
@@ -165,5 +165,9 @@ def _within(rows: Rows, status: WindowStatus) -> Iterable[BudgetDelta]:
 
 def window_key(status: WindowStatus) -> BudgetWindowKey:
     return BudgetWindowKey(
-        status.tenant, status.budget_id, status.start, status.limit.currency_code
+        status.tenant,
+        status.budget_id,
+        status.start,
+        status.limit.currency_code,
+        status.scope_id if status.scope is BudgetScope.MODEL else "",
     )

@@ -28,7 +28,10 @@ def canonical(entry: Entry) -> bytes:
     usage = entry.usage
     content = [
         *entry.call.columns,
-        [[key.budget_id, moment_text(key.start), key.currency_code] for key in entry.call.windows],
+        [
+            [key.budget_id, moment_text(key.start), key.currency_code, *filter(None, [key.model])]
+            for key in entry.call.windows
+        ],
         entry.sequence,
         entry.kind.value,
         _quantities(usage.quantities if usage else entry.worst_case),

@@ -144,8 +144,11 @@ def _correct(
 
 def move(books: Books, call: Call, posted: Money | None = None, held: Money | None = None) -> None:
     for window in call.windows:
+        counts = window.model in ("", call.subject.model)
         books.draft.add_delta(
-            window, _amount(posted, window.currency_code), _amount(held, window.currency_code)
+            window,
+            _amount(posted if counts else None, window.currency_code),
+            _amount(held, window.currency_code),
         )
 
 

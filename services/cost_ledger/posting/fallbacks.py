@@ -5,10 +5,11 @@ fallback never stops a call: one that the budgets do not cover, or whose price i
 policy rejects such calls, is left out of the hold and must not be called.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import replace
+from typing import Protocol
 
-from cost_ledger.models import Fallback, Hold, UnknownPricePolicy
+from cost_ledger.models import BudgetWindowKey, Fallback, Hold, UnknownPricePolicy
 from cost_ledger.posting.books import Books
 from cost_ledger.posting.operations import Reserve
 from cost_ledger.prices.models import Period, PriceVersion
@@ -16,10 +17,15 @@ from podium_kit.metering import Quantity
 from podium_kit.money import Money
 
 
-def with_fallbacks(
-    hold: Hold, asked: Reserve, covers: Callable[[Money], bool], books: Books
-) -> Hold:
-    """Returns the hold with the fallbacks that may be called; `covers` is the budgets' decision."""
+class Budgets(Protocol):
+    def covers(self, fallback: Fallback, amount: Money | None) -> bool:
+        """Returns whether the amount fits into all, and into those of the fallback's model."""
+
+    def windows(self) -> tuple[BudgetWindowKey, ...]: ...
+
+
+def with_fallbacks(hold: Hold, asked: Reserve, budgets: Budgets, books: Books) -> Hold:
+    """Returns the hold with the fallbacks that may be called."""
     period = Period(hold.create_time, hold.expire_time)
     kept: list[Fallback] = []
     amount = hold.amount
@@ -30,11 +36,15 @@ def with_fallbacks(
         if price is None and asked.unknown_price is UnknownPricePolicy.REJECT:
             continue
         cost = price.worst_cost(hold.worst_case, period) if price else asked.unpriced_amount
-        if cost and not (_is_comparable(cost, amount) and covers(cost)):
+        if cost and not _is_comparable(cost, amount):
+            continue
+        most = most_expensive((amount, cost))
+        if not budgets.covers(fallback, most):
             continue
         kept.append(replace(fallback, price_version_id=price.id if price else ""))
-        amount = most_expensive((amount, cost))
-    return replace(hold, fallbacks=tuple(kept), amount=amount)
+        amount = most
+    call = replace(hold.call, windows=budgets.windows())
+    return replace(hold, call=call, fallbacks=tuple(kept), amount=amount)
 
 
 def worst_cost(

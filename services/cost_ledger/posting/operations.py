@@ -51,6 +51,7 @@ class Reserve:
     # What the caller belongs to besides the subject's: their budgets are charged, too.
     teams: tuple[str, ...] = ()
     agents: tuple[str, ...] = ()
+    keys: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         check_key(self.key)
@@ -61,7 +62,7 @@ class Reserve:
         check_fallbacks(self.fallbacks)
         if self.min_output_tokens < 0:
             raise InvalidOperation("min_output_tokens must not be negative")
-        for field in ("budget_ids", "teams", "agents"):
+        for field in ("budget_ids", "teams", "agents", "keys"):
             for name in getattr(self, field):
                 check_text(field, name)
         check_time_to_live(self.time_to_live_s)
@@ -104,6 +105,7 @@ class Reserve:
             fallbacks=[[each.model, each.sku] for each in self.fallbacks],
             teams=sorted(set(self.teams)) or None,
             agents=sorted(set(self.agents)) or None,
+            keys=sorted(set(self.keys)) or None,
         )
 
 

@@ -106,6 +106,7 @@ class Payer:
         completed.subject.team, completed.subject.agent = map(self._reported, LABELS)
         completed.teams.extend(sorted(self.identity.named("team")))
         completed.agents.extend(sorted(self.identity.named("agent")))
+        completed.keys.extend(sorted(self.identity.named("key")))
         return pb.Operation(reserve=completed)
 
     def _reported(self, label: str) -> str:

@@ -223,6 +223,8 @@ def _books() -> Books:
             WindowStatus(
                 TENANT,
                 f"cap-{scope.value}",
+                scope,
+                scope_id,
                 Money(Decimal(10**9), "USD"),
                 CREATED,
                 CREATED,

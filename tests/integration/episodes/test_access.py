@@ -249,7 +249,7 @@ async def test_the_queue_is_for_approvers(platform: Platform) -> None:
 
 
 DEVELOPER = (Scope.EPISODES_RUN, Scope.TRAJECTORIES_READ)
-MEMBER = ("team:search", "team:ads", "agent:bot", "role:developer")
+MEMBER = ("team:search", "team:ads", "agent:bot", "role:developer", "key:k1")
 
 
 @asynccontextmanager
@@ -288,6 +288,7 @@ async def test_all_teams_and_agents_of_a_key_are_charged(
         assert (reserve.subject.team, reserve.subject.agent) == reported
         assert reserve.subject.user == "mallory"
         assert (list(reserve.teams), list(reserve.agents)) == (["ads", "search"], ["bot"])
+        assert list(reserve.keys) == ["k1"]
 
 
 @pytest.mark.parametrize(

@@ -44,6 +44,12 @@ class _BudgetScopeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_BudgetSco
     """Calls of one episode."""
     BUDGET_SCOPE_NAMED: _BudgetScope.ValueType  # 6
     """Only calls that name the budget."""
+    BUDGET_SCOPE_KEY: _BudgetScope.ValueType  # 7
+    """Calls made with one API key, by its id; the keys that it is rotated to count as it."""
+    BUDGET_SCOPE_TOOL: _BudgetScope.ValueType  # 8
+    """Calls of one tool, by its name; what the orchestrator says is a call of the tool of its name."""
+    BUDGET_SCOPE_MODEL: _BudgetScope.ValueType  # 9
+    """Calls that one model may answer, by its alias; what it did not answer is not posted."""
 
 class BudgetScope(_BudgetScope, metaclass=_BudgetScopeEnumTypeWrapper):
     """Whose calls a budget covers."""
@@ -62,6 +68,12 @@ BUDGET_SCOPE_EPISODE: BudgetScope.ValueType  # 5
 """Calls of one episode."""
 BUDGET_SCOPE_NAMED: BudgetScope.ValueType  # 6
 """Only calls that name the budget."""
+BUDGET_SCOPE_KEY: BudgetScope.ValueType  # 7
+"""Calls made with one API key, by its id; the keys that it is rotated to count as it."""
+BUDGET_SCOPE_TOOL: BudgetScope.ValueType  # 8
+"""Calls of one tool, by its name; what the orchestrator says is a call of the tool of its name."""
+BUDGET_SCOPE_MODEL: BudgetScope.ValueType  # 9
+"""Calls that one model may answer, by its alias; what it did not answer is not posted."""
 Global___BudgetScope: _TypeAlias = BudgetScope  # noqa: Y015
 
 class _BudgetWindow:
@@ -128,7 +140,7 @@ class Budget(_message.Message):
     scope: Global___BudgetScope.ValueType
     """Whose calls it covers."""
     scope_id: _builtins.str
-    """The team, user, agent or episode; unset for the whole tenant."""
+    """The team, user, agent, episode, key, tool or model; unset for the whole tenant."""
     window: Global___BudgetWindow.ValueType
     """Time at which it starts anew."""
     time_zone: _builtins.str

@@ -142,6 +142,7 @@ class ReserveRequest(_message.Message):
     ASKS_AGAIN_FIELD_NUMBER: _builtins.int
     TEAMS_FIELD_NUMBER: _builtins.int
     AGENTS_FIELD_NUMBER: _builtins.int
+    KEYS_FIELD_NUMBER: _builtins.int
     key: _builtins.str
     """"<episode id>/<turn>/<kind>/<call index>", or any id the caller keeps for
     retries, at most 200 characters.
@@ -214,6 +215,10 @@ class ReserveRequest(_message.Message):
     def agents(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Agents that call, likewise."""
 
+    @_builtins.property
+    def keys(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Ids of the API key that calls, likewise."""
+
     def __init__(
         self,
         *,
@@ -235,10 +240,11 @@ class ReserveRequest(_message.Message):
         asks_again: _builtins.bool = ...,
         teams: _abc.Iterable[_builtins.str] | None = ...,
         agents: _abc.Iterable[_builtins.str] | None = ...,
+        keys: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["ceiling", b"ceiling", "subject", b"subject", "time_to_live", b"time_to_live"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["agents", b"agents", "alternatives", b"alternatives", "asks_again", b"asks_again", "budget_ids", b"budget_ids", "ceiling", b"ceiling", "dispatched", b"dispatched", "fallbacks", b"fallbacks", "key", b"key", "min_output_tokens", b"min_output_tokens", "policy_version", b"policy_version", "region", b"region", "service_class", b"service_class", "sku", b"sku", "subject", b"subject", "teams", b"teams", "time_to_live", b"time_to_live", "unknown_price", b"unknown_price", "worst_case", b"worst_case"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["agents", b"agents", "alternatives", b"alternatives", "asks_again", b"asks_again", "budget_ids", b"budget_ids", "ceiling", b"ceiling", "dispatched", b"dispatched", "fallbacks", b"fallbacks", "key", b"key", "keys", b"keys", "min_output_tokens", b"min_output_tokens", "policy_version", b"policy_version", "region", b"region", "service_class", b"service_class", "sku", b"sku", "subject", b"subject", "teams", b"teams", "time_to_live", b"time_to_live", "unknown_price", b"unknown_price", "worst_case", b"worst_case"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
