@@ -194,7 +194,7 @@ async def serve(config: ServerConfig) -> None:
         BackgroundTask("backlog-metrics", metrics.poll, METRICS_INTERVAL_S),
         BackgroundTask("streamed-alerts", alerts.poll, ALERTS_INTERVAL_S),
         BackgroundTask("direct-call-leases", own_calls.worker.renew, RENEW_INTERVAL_S),
-        BackgroundTask("presence", presence.held, PRESENCE_INTERVAL_S),
+        BackgroundTask("presence", presence.keep, PRESENCE_INTERVAL_S),
     ]
     try:
         await run_server(

@@ -294,7 +294,7 @@ async def _leases(
             ("orphans", partial(one.take_over, presence), ORPHANS_INTERVAL_S),
         )
     ]
-    tasks.append(BackgroundTask("presence", presence.held, PRESENCE_INTERVAL_S))
+    tasks.append(BackgroundTask("presence", presence.keep, PRESENCE_INTERVAL_S))
     try:
         async with background(tasks):
             yield tasks

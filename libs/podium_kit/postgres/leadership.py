@@ -45,6 +45,10 @@ class Leadership:
                 return False
             return True
 
+    async def keep(self) -> None:
+        """Does what `held` does, as a background task, which True would start again at once."""
+        await self.held()
+
     async def give_up(self) -> None:
         connection, self._connection = self._connection, None
         if connection is not None:

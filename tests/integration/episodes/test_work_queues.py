@@ -138,6 +138,8 @@ async def test_rows_of_a_process_that_has_ended_are_free_once_a_renewal_is_late(
     assert await taken(alive, most=1, lease_s=10 * LONG_S) == [renewed]
     assert await taken(alive, most=1) == [of_living]
     presence = Leadership(queues.engine, "alive")
+    # True would have a background task ask again at once, for ever.
+    assert await presence.keep() is None  # type: ignore[func-returns-value]
     assert await presence.held()
     assert await observer.free_orphans(2 * LONG_S) == 1
     assert await taken(observer) == [late]

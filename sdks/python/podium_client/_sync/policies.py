@@ -117,7 +117,7 @@ class Policies:
         return required(reply.binding)
 
     def bindings(self, *, page_size: int = 0) -> Pages[PolicyBinding]:
-        """Whom which policy binds, whatever policy they name."""
+        """Policies that bind people whatever policy they name."""
         return self._transport.pages(
             "/v1/policy-bindings",
             ListPolicyBindingsResponse,
