@@ -34,7 +34,17 @@ class ChargedCall:
         assert self.answer.failure.message
         assert self.answer.attempts == 1
         assert self.entry.kind == hold_pb2.ENTRY_KIND_CAPTURE
-        assert self.entry.usage == self.answer.usage
+        assert self.entry.usage == self._counted
+
+    @property
+    def _counted(self) -> usage_pb2.Usage:
+        """The answer's usage with the call, which models do not report and the ledger adds."""
+        counted = usage_pb2.Usage()
+        counted.CopyFrom(self.answer.usage)
+        call = usage_pb2.USAGE_DIMENSION_CALL
+        if counted.quantities and call not in {each.dimension for each in counted.quantities}:
+            counted.quantities.add(dimension=call, amount="1")
+        return counted
 
     @property
     def cost(self) -> Decimal:
