@@ -229,7 +229,7 @@ function StepDetail({ step }: { step: Step }) {
         facts={[
           [w.cost, exactMoney(step.cost)],
           [words.episodes.columns.time, duration(step.endMs - step.startMs)],
-          ...usage.map((each) => [name(each.dimension, "DIMENSION_"), each.amount] as const),
+          ...usage.map((each) => [name(each.dimension, "USAGE_DIMENSION_"), each.amount] as const),
         ]}
       />
       {decided?.action?.thought && (<><h3>{w.thought}</h3><p className="answer">{decided.action.thought}</p></>)}
