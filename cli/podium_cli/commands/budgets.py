@@ -210,8 +210,8 @@ async def raise_(
         path = f"/v1/budgets/{segment(budget_id)}/raise"
         reply = await gateway.post(path, request, budgets_pb2.RaiseBudgetResponse)
     raised = _raised(reply.budget)
-    said = f"is raised by {raised}" if raised else "is not raised any more"
-    session.output.result(reply, f"budget {budget_id} {said}")
+    outcome = f"is raised by {raised}" if raised else "is not raised any more"
+    session.output.result(reply, f"budget {budget_id} {outcome}")
 
 
 @command(app, "close")

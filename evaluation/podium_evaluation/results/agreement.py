@@ -78,10 +78,10 @@ def verdicts_by_judge(
             right = None if vote.score is None else vote.score == 1
             judges.setdefault(vote.judge, {})[trial.episode_id] = right
     for verdict in verdicts:
-        said = verdict.score == 1 if verdict.HasField("score") else None
+        found = verdict.score == 1 if verdict.HasField("score") else None
         of_judge = judges.setdefault(verdict.judge, {})
-        if said is not None or of_judge.get(verdict.episode_id) is None:
-            of_judge[verdict.episode_id] = said
+        if found is not None or of_judge.get(verdict.episode_id) is None:
+            of_judge[verdict.episode_id] = found
     return dict(judges)
 
 
@@ -138,9 +138,9 @@ def disagreements(judges: Mapping[str, Found], trials: Sequence[TrialResult]) ->
 def _agreement(judges: Mapping[str, Found], first: str, second: str) -> JudgeAgreement:
     one, other = judges[first], judges[second]
     pairs = [
-        (right, said)
+        (right, second_right)
         for episode, right in one.items()
-        if right is not None and (said := other.get(episode)) is not None
+        if right is not None and (second_right := other.get(episode)) is not None
     ]
     equal = sum(a == b for a, b in pairs)
     return JudgeAgreement(first, second, len(pairs), equal, cohens_kappa(pairs))

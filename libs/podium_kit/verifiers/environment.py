@@ -28,7 +28,7 @@ class EnvironmentCheck(Verifier):
     task: dict[str, Any]
     user_model: Model
     judges: Judges = ()
-    """Those that the program asks about words; of several, more than half decide."""
+    """Judges of assertions in words; of several, more than half decide."""
     allow_own_family: bool = False
 
     def judge(self, answer: str, results: Sequence[str] = ()) -> Verdict:
