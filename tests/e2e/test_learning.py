@@ -56,8 +56,10 @@ def test_a_policy_learns_from_its_own_episodes_and_reaches_users(learner: Learne
 
 def assert_promotions_are_audited(podium: CommandLine) -> None:
     shown = podium.json("audit", "log", "--shared", "--action", "PromoteModelVersion")["entries"]
-    assert {(each["resource"], each["outcome"]) for each in shown} == {(VERSION, "done")}
-    assert all(each["subject"] for each in shown)
+    # The other test leaves entries of attempts that were rejected.
+    done = [each for each in shown if each["outcome"] == "done"]
+    assert {each["resource"] for each in done} == {VERSION}
+    assert all(each["subject"] for each in done)
     assert "there is no policy version" in podium("train", "promote", UNSEEN).stderr
     assert "nothing to go back to" in podium("train", "rollback").stderr
 

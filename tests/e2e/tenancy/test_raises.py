@@ -73,8 +73,15 @@ async def test_a_raise_admits_calls_until_it_ends_and_is_made_once(tenants: TwoT
 async def test_a_raise_that_is_wrong_says_so_and_one_of_another_tenant_finds_nothing(
     tenants: TwoTenants,
 ) -> None:
-    path = f"/v1/budgets/{tenants.things['budget']}/raise"
+    path = "/v1/budgets/never-raised/raise"
+    budget = {
+        "id": "never-raised",
+        "scope": "BUDGET_SCOPE_TENANT",
+        "window": "BUDGET_WINDOW_TOTAL",
+        "hard_limit": {"currency_code": "USD", "amount": "100"},
+    }
     async with tenants.http(OWNER) as owner, tenants.http(STRANGER) as stranger:
+        assert (await owner.post("/v1/budgets", json={"budget": budget})).is_success
         theirs = await stranger.post(path, json=a_raise("20", timedelta(days=1)))
         assert theirs.status_code == 404, theirs.text
         for body, words in (
