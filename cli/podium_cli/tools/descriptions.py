@@ -1,4 +1,3 @@
-import asyncio
 import uuid
 from typing import Annotated
 
@@ -11,15 +10,14 @@ from podium.registry.v1 import description_service_pb2
 from podium_cli.command import Session, command
 from podium_cli.formats import counted, format_time
 from podium_cli.listing import listing
+from podium_cli.tools.recalibrating import Writer, written
 from podium_cli.tools.tools import Name, Shared, app
 from podium_kit.client.errors import UserError
 from podium_kit.client.gateway import segment
 from podium_kit.text import one_line
 from podium_kit.wire import enum_word
 
-POLL_S = 0.5
 TEXT_CHARACTERS = 100
-WRITING = description_service_pb2.PROPOSAL_STATE_WRITING
 FAILED = description_service_pb2.PROPOSAL_STATE_FAILED
 Proposed = Annotated[str, typer.Argument(help="Id of the proposal.", show_default=False)]
 
@@ -29,7 +27,7 @@ async def describe(
     session: Session,
     name: Name,
     *,
-    writer: Annotated[str, typer.Option("--with", help="Tool of kind llm that writes.")],
+    writer: Writer,
     model: Annotated[str, typer.Option(help="Describe this model of an llm tool.")] = "",
     sample: Annotated[int, typer.Option(min=1, max=50, help="Past episodes to show it.")] = 10,
     shared: Shared = False,
@@ -42,13 +40,8 @@ async def describe(
         writer_tool=writer,
         sample_size=sample,
     )
-    reply = description_service_pb2.ProposeDescriptionResponse
     async with session.gateway(admin=shared) as gateway:
-        proposal = (await gateway.post("/v1/tool-proposals", request, reply)).proposal
-        while proposal.state == WRITING:
-            await asyncio.sleep(POLL_S)
-            # The same request again returns its current state.
-            proposal = (await gateway.post("/v1/tool-proposals", request, reply)).proposal
+        proposal = await written(gateway, request)
     if proposal.state == FAILED:
         raise UserError(
             f"{writer} wrote nothing", f"see `podium episodes show {proposal.id}` for what happened"

@@ -15,6 +15,7 @@ from podium_cli.command import Session, command
 from podium_cli.formats import format_time
 from podium_cli.inputs import Judges, parse_seconds, parse_start
 from podium_cli.listing import Listing, listing
+from podium_cli.tools.recalibrating import EPISODES_DEFAULT, Recalibration, recalibrated
 from podium_cli.train.choosing import (
     MaxTokens,
     Temperature,
@@ -65,6 +66,12 @@ async def production(
         float, typer.Option(min=0, max=1, help="Score the canary may lose; 0: surely better.")
     ] = 0.05,
     canary_time: Annotated[str, typer.Option(help="Longest canary.")] = "7d",
+    describe_with: Annotated[
+        str, typer.Option(help="Tool of kind llm that describes tools anew after a cycle.")
+    ] = "",
+    approve: Annotated[
+        bool, typer.Option("--approve", help="Register descriptions that are within bounds.")
+    ] = False,
     turn_limit: TurnLimit = 6,
     time_limit: TimeLimit = "120s",
     temperature: Temperature = 1.0,
@@ -75,7 +82,8 @@ async def production(
     The policy consents to training and has `learning: {replay_budget: 5 USD}`, which pays for all
     replays. Each stage is recorded on the platform and in its audit log; the same command
     continues behind the last one. `learning: {paused: true}` or the end of consent stops it
-    before the next stage, and ends its canary.
+    before the next stage, and ends its canary. With --describe-with a cycle ends as `podium tools
+    recalibrate` does.
     """
     # The stream's client is slow to import, and no other command of the group needs it.
     from podium_cli.train.cycle import BudgetSpent, Cycle, CycleRules, Stopped  # noqa: PLC0415
@@ -110,6 +118,10 @@ async def production(
                     session.output.result(json_values(step), step.summary)
                 except (Stopped, BudgetSpent) as reason:
                     session.output.result({"stopped": str(reason)}, str(reason))
+                else:
+                    if describe_with:
+                        renewal = Recalibration(gateway, describe_with, EPISODES_DEFAULT, approve)
+                        await recalibrated(session.output, renewal, [])
             if once:
                 return
             await asyncio.sleep(_until_tomorrow_s())

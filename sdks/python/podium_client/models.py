@@ -3812,6 +3812,10 @@ class ProposeDescriptionRequest(Model):
     """
     Episodes to sample; 0 means 10, the paper's number, at most 50.
     """
+    episodes_min: int = 0
+    """
+    Verified episodes needed since the description's last review, for a schedule: fewer are rejected, as is a description with a proposal that is not reviewed yet. 0 means one is enough, and earlier reviews do not matter.
+    """
 
 
 class ProposeDescriptionResponse(Model):

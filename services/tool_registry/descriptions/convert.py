@@ -21,6 +21,7 @@ def wanted_from_proto(request: pb.ProposeDescriptionRequest) -> Wanted:
         request.model_alias,
         request.writer_tool,
         request.sample_size,
+        request.episodes_min,
     )
 
 

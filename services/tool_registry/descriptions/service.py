@@ -6,7 +6,7 @@ any other, under the proposal's id. When it has ended, the proposal waits for re
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Protocol
 
 from podium_kit.rpc.errors import FailedPrecondition, NotFound
@@ -83,6 +83,24 @@ class NothingToDescribe(FailedPrecondition):
         )
 
 
+class TooFewEpisodes(FailedPrecondition):
+    def __init__(self, described: str, count: int, needed: int) -> None:
+        super().__init__(
+            f"{count} of {needed} verified episodes called {described} since its description was"
+            " reviewed; propose again after more of them, or with a lower episodes_min",
+            described=described,
+        )
+
+
+class ReviewOutstanding(FailedPrecondition):
+    def __init__(self, described: str, proposal: Proposal) -> None:
+        super().__init__(
+            f"proposal {proposal.id} for {described} is {proposal.state}; approve or reject it"
+            " first",
+            proposal=proposal.id,
+        )
+
+
 class ProposalNotFound(NotFound):
     def __init__(self, proposal_id: str) -> None:
         super().__init__(f"there is no proposal {proposal_id}", proposal=proposal_id)
@@ -111,6 +129,12 @@ class Wanted:
     model_alias: str
     writer_tool: str
     sample_size: int
+    episodes_min: int = 0
+    """Verified episodes needed since the last review; 0: one, whenever the review was."""
+
+    @property
+    def described(self) -> str:
+        return f"{self.tool_name}/{self.model_alias}" if self.model_alias else self.tool_name
 
 
 @dataclass(frozen=True)
@@ -131,14 +155,7 @@ class Descriptions:
         tool = (await self.registry.catalogue()).tools.get(wanted.tool_name, 0)
         if tool.owner == PLATFORM:
             require_scope(Scope.PLATFORM_ADMIN)
-        limit = min(wanted.sample_size or SAMPLE_DEFAULT, SAMPLE_MAX)
-        since = self.clock() - WINDOW
-        # An answer that was not verified is neither a success nor a failure.
-        sample = await self.episodes.select(
-            Selection(since, limit, tool_name=wanted.tool_name, verified=True)
-        )
-        if not sample:
-            raise NothingToDescribe(wanted.tool_name)
+        sample = await self._sample(wanted)
         present = _present_description(tool, wanted.model_alias)
         task = description_prompt(wanted.tool_name, wanted.model_alias, present, sample)
         await self.writer.start(wanted.id, task, wanted.writer_tool)
@@ -163,6 +180,39 @@ class Descriptions:
         if stored is None:
             raise ProposalNotFound(wanted.id)
         return stored
+
+    async def _sample(self, wanted: Wanted) -> list[PastEpisode]:
+        """Raises NothingToDescribe, TooFewEpisodes, ReviewOutstanding."""
+        since = self.clock() - WINDOW
+        if wanted.episodes_min:
+            since = max(since, await self._reviewed_until(wanted))
+        limit = min(max(wanted.sample_size or SAMPLE_DEFAULT, wanted.episodes_min), SAMPLE_MAX)
+        # An answer that was not verified is neither a success nor a failure.
+        found = await self.episodes.select(
+            Selection(
+                since,
+                limit,
+                tool_name=wanted.tool_name,
+                model_alias=wanted.model_alias,
+                verified=True,
+            )
+        )
+        if len(found) < wanted.episodes_min:
+            raise TooFewEpisodes(wanted.described, len(found), wanted.episodes_min)
+        if not found:
+            raise NothingToDescribe(wanted.described)
+        return found
+
+    async def _reviewed_until(self, wanted: Wanted) -> datetime:
+        """Returns when the last reviewed proposal was made. Raises ReviewOutstanding."""
+        for each in await self.find(wanted.tool_name):
+            if each.model_alias != wanted.model_alias:
+                continue
+            if each.state in {ProposalState.WRITING, ProposalState.PENDING}:
+                raise ReviewOutstanding(wanted.described, each)
+            if each.state is not ProposalState.FAILED:
+                return each.create_time
+        return datetime.min.replace(tzinfo=UTC)
 
     async def find(self, tool_name: str) -> list[Proposal]:
         """Newest first; reads what was written meanwhile."""

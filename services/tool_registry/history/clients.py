@@ -139,7 +139,7 @@ class EpisodeHistory:
             episode
             for episode in episodes
             if episode is not None
-            and (not selection.tool_name or episode.tool_call_counts.get(selection.tool_name))
+            and (not selection.tool_name or _calls_one(episode, selection))
             and (not selection.verified or episode.right is not None)
         ]
 
@@ -151,6 +151,13 @@ class EpisodeHistory:
             # Its retention ended between the list and now.
             return None
         return _episode(reply.trajectory, reply.feedback)
+
+
+def _calls_one(episode: PastEpisode, selection: Selection) -> bool:
+    if not selection.model_alias:
+        return bool(episode.tool_call_counts.get(selection.tool_name))
+    wanted = selection.tool_name, selection.model_alias
+    return any((call.tool_name, call.model_alias) == wanted for call in episode.calls)
 
 
 def _is_solved(judgement: check_pb2.Judgement) -> bool:

@@ -73,6 +73,8 @@ class Selection:
     limit: int
     policies: frozenset[str] = frozenset()
     tool_name: str = ""
+    model_alias: str = ""
+    """Only those that called this model of the tool."""
     verified: bool = False
     """Only those with a verdict of a verifier or of feedback, among a bounded number of others."""
 

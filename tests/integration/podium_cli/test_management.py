@@ -2,6 +2,7 @@ import json
 import re
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 from integration.podium_cli.conftest import CommandLine
 from openai_server import OpenAiServer
@@ -191,6 +192,41 @@ def test_a_description_is_written_from_past_episodes_and_reviewed(
     assert podium.json("tools", "show", "adder")["tool"]["spec"]["description"] == written
     again = podium("tools", "reject", proposal["id"])
     assert again.returncode == 1 and "is approved" in again.stderr
+
+
+def test_descriptions_are_recalibrated_from_what_was_verified_since(
+    podium: CommandLine, model: OpenAiServer, tmp_path: Path
+) -> None:
+    path = tmp_path / "tool.yaml"
+    path.write_text(TOOL.replace("my_calculator", "counter"))
+    podium("tools", "apply", "-f", str(path))
+    call = {"thought": "", "tool": "counter", "arguments": {"expression": "3 + 4"}}
+    asked = {"thought": "", "tool": "ask_llm", "arguments": {}}
+    recalibrate = ("tools", "recalibrate", "counter", "--with", "ask_llm", "--episodes", "1")
+
+    def recalibrated(*texts: str) -> Any:
+        for text in texts:
+            model.push(call, {"answer": "7"})
+            run = podium("run", "What is 3 + 4?", "--tool", "counter", "--json")
+            episode = json.loads(run.stdout.splitlines()[-1])["finished"]["episode"]
+            podium("episodes", "feedback", episode["id"], "--score", "1")
+            model.push(asked, text, {"answer": "done"})
+        [tool] = podium.json(*recalibrate, "--approve")["tools"]
+        return tool
+
+    assert "0 of 1 verified episodes" in recalibrated()["reason"]
+    linked = recalibrated("Adds numbers exactly, see https://example.com for more.")
+    assert (linked["state"], linked["reason"]) == ("pending", "has a link")
+    assert "approve or reject it first" in recalibrated()["reason"]
+    podium("tools", "reject", linked["proposal"])
+    assert recalibrated()["state"] == "not yet", "what was reviewed is not evidence again"
+    good = recalibrated("Adds numbers exactly; not for words.")
+    assert (good["state"], good["reason"]) == ("approved", "v2 registered")
+    shown = podium.json("tools", "show", "counter")["tool"]["spec"]["description"]
+    assert shown == "Adds numbers exactly; not for words."
+    foreign = podium("tools", "recalibrate", "calculator", "--with", "ask_llm")
+    assert foreign.returncode == 2
+    assert "calculator is no tool of this tenant" in foreign.stderr
 
 
 def test_a_policy_is_scheduled(podium: CommandLine) -> None:

@@ -33,6 +33,11 @@ class Past(rpc.EpisodeServiceServicer):
             stop_reason=episode_pb2.STOP_REASON_ANSWERED,
             unjudged_reason="the judges tied" if request.episode_id == "unjudged" else "",
         )
+        turn = found.turns.add()
+        for model in ("small", *(["large"] if request.episode_id == "wrong" else [])):
+            made = turn.tool_invocations.add(model=model)
+            made.observation.call.tool_name = "experts"
+            made.latency.FromSeconds(1)
         if request.episode_id in scores:
             found.outcomes.add(verifier="llm", score=scores[request.episode_id])
         return pb.GetTrajectoryResponse(trajectory=found)
@@ -48,6 +53,8 @@ async def test_an_unjudged_episode_is_neither_a_success_nor_a_failure_of_the_pas
         history = EpisodeHistory(channel)
         all_of_them = await history.select(Selection(since, 10))
         verified = await history.select(Selection(since, 10, verified=True))
+        called = Selection(since, 10, tool_name="experts", model_alias="large", verified=True)
+        of_large = await history.select(called)
     await server.stop(None)
     # Policies are tried and reported by these; descriptions are written from the verified alone.
     found = {each.id: (each.answered, each.right) for each in all_of_them}
@@ -58,6 +65,7 @@ async def test_an_unjudged_episode_is_neither_a_success_nor_a_failure_of_the_pas
         "unjudged": (None, None),
     }
     assert [each.id for each in verified] == ["right", "wrong"]
+    assert [each.id for each in of_large] == ["wrong"]
     run = dry_run(all_of_them, lambda call: CallDecision(True, "", needs_approval=False))
     assert (run.episode_count, run.solved_episode_count) == (4, 2)
     report = AdherenceReport(all_of_them, "", answered_is_solved=True)

@@ -28,7 +28,7 @@ from podium.common.v1 import bounds_pb2 as podium_dot_common_dot_v1_dot_bounds__
 from podium.registry.v1 import tool_registry_service_pb2 as podium_dot_registry_dot_v1_dot_tool__registry__service__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n,podium/registry/v1/description_service.proto\x12\x12podium.registry.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dpodium/common/v1/access.proto\x1a\x1dpodium/common/v1/bounds.proto\x1a.podium/registry/v1/tool_registry_service.proto\"\xde\x02\n\x08Proposal\x12\n\n\x02id\x18\x01 \x01(\t\x12\x11\n\ttool_name\x18\x02 \x01(\t\x12\x14\n\x0ctool_version\x18\x03 \x01(\x05\x12\x13\n\x0bmodel_alias\x18\x04 \x01(\t\x12\x1b\n\x13\x63urrent_description\x18\x05 \x01(\t\x12\x1c\n\x14proposed_description\x18\x06 \x01(\t\x12\x13\n\x0bwriter_tool\x18\x07 \x01(\t\x12\x13\n\x0b\x65pisode_ids\x18\x08 \x03(\t\x12\x17\n\x0fsucceeded_count\x18\t \x01(\x05\x12\x30\n\x05state\x18\n \x01(\x0e\x32!.podium.registry.v1.ProposalState\x12/\n\x0b\x63reate_time\x18\x0b \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x12\n\ncreated_by\x18\x0c \x01(\t\x12\x13\n\x0breviewed_by\x18\r \x01(\t\"\x85\x02\n\x19ProposeDescriptionRequest\x12w\n\x02id\x18\x01 \x01(\tBk\xfa\xbb\x18g\x08\x01\x32\x43[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}:\x1e\x61 lower-case UUIDv7 (RFC 9562)\x12\x19\n\ttool_name\x18\x02 \x01(\tB\x06\xfa\xbb\x18\x02\x08\x01\x12\x13\n\x0bmodel_alias\x18\x03 \x01(\t\x12\x1b\n\x0bwriter_tool\x18\x04 \x01(\tB\x06\xfa\xbb\x18\x02\x08\x01\x12\"\n\x0bsample_size\x18\x05 \x01(\x05\x42\r\xfa\xbb\x18\t\x11\x00\x00\x00\x00\x00\x00\x00\x00\"L\n\x1aProposeDescriptionResponse\x12.\n\x08proposal\x18\x01 \x01(\x0b\x32\x1c.podium.registry.v1.Proposal\"\x92\x01\n\x14ListProposalsRequest\x12\x11\n\ttool_name\x18\x01 \x01(\t\x12\x31\n\x06states\x18\x02 \x03(\x0e\x32!.podium.registry.v1.ProposalState\x12 \n\tpage_size\x18\x03 \x01(\x05\x42\r\xfa\xbb\x18\t\x11\x00\x00\x00\x00\x00\x00\x00\x00\x12\x12\n\npage_token\x18\x04 \x01(\t\"a\n\x15ListProposalsResponse\x12/\n\tproposals\x18\x01 \x03(\x0b\x32\x1c.podium.registry.v1.Proposal\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"\x84\x01\n\x16\x41pproveProposalRequest\x12L\n\x02id\x18\x01 \x01(\tB@\xfa\xbb\x18<22[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}:\x06\x61 UUID\x12\x1c\n\x0b\x64\x65scription\x18\x02 \x01(\tB\x07\xfa\xbb\x18\x03 \xa0\x1f\"\x87\x01\n\x17\x41pproveProposalResponse\x12.\n\x08proposal\x18\x01 \x01(\x0b\x32\x1c.podium.registry.v1.Proposal\x12<\n\nregistered\x18\x02 \x01(\x0b\x32(.podium.registry.v1.RegisterToolResponse\"e\n\x15RejectProposalRequest\x12L\n\x02id\x18\x01 \x01(\tB@\xfa\xbb\x18<22[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}:\x06\x61 UUID\"H\n\x16RejectProposalResponse\x12.\n\x08proposal\x18\x01 \x01(\x0b\x32\x1c.podium.registry.v1.Proposal*\xbc\x01\n\rProposalState\x12\x1e\n\x1aPROPOSAL_STATE_UNSPECIFIED\x10\x00\x12\x1a\n\x16PROPOSAL_STATE_PENDING\x10\x01\x12\x1b\n\x17PROPOSAL_STATE_APPROVED\x10\x02\x12\x1b\n\x17PROPOSAL_STATE_REJECTED\x10\x03\x12\x1a\n\x16PROPOSAL_STATE_WRITING\x10\x04\x12\x19\n\x15PROPOSAL_STATE_FAILED\x10\x05\x32\x91\x04\n\x12\x44\x65scriptionService\x12\x84\x01\n\x12ProposeDescription\x12-.podium.registry.v1.ProposeDescriptionRequest\x1a..podium.registry.v1.ProposeDescriptionResponse\"\x0f\xaa\xbb\x18\x0btools:write\x12u\n\rListProposals\x12(.podium.registry.v1.ListProposalsRequest\x1a).podium.registry.v1.ListProposalsResponse\"\x0f\xaa\xbb\x18\x0btools:write\x12\x7f\n\x0f\x41pproveProposal\x12*.podium.registry.v1.ApproveProposalRequest\x1a+.podium.registry.v1.ApproveProposalResponse\"\x13\xaa\xbb\x18\x0btools:write\xb0\xbb\x18\x01\x12|\n\x0eRejectProposal\x12).podium.registry.v1.RejectProposalRequest\x1a*.podium.registry.v1.RejectProposalResponse\"\x13\xaa\xbb\x18\x0btools:write\xb0\xbb\x18\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n,podium/registry/v1/description_service.proto\x12\x12podium.registry.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dpodium/common/v1/access.proto\x1a\x1dpodium/common/v1/bounds.proto\x1a.podium/registry/v1/tool_registry_service.proto\"\xde\x02\n\x08Proposal\x12\n\n\x02id\x18\x01 \x01(\t\x12\x11\n\ttool_name\x18\x02 \x01(\t\x12\x14\n\x0ctool_version\x18\x03 \x01(\x05\x12\x13\n\x0bmodel_alias\x18\x04 \x01(\t\x12\x1b\n\x13\x63urrent_description\x18\x05 \x01(\t\x12\x1c\n\x14proposed_description\x18\x06 \x01(\t\x12\x13\n\x0bwriter_tool\x18\x07 \x01(\t\x12\x13\n\x0b\x65pisode_ids\x18\x08 \x03(\t\x12\x17\n\x0fsucceeded_count\x18\t \x01(\x05\x12\x30\n\x05state\x18\n \x01(\x0e\x32!.podium.registry.v1.ProposalState\x12/\n\x0b\x63reate_time\x18\x0b \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x12\n\ncreated_by\x18\x0c \x01(\t\x12\x13\n\x0breviewed_by\x18\r \x01(\t\"\xb3\x02\n\x19ProposeDescriptionRequest\x12w\n\x02id\x18\x01 \x01(\tBk\xfa\xbb\x18g\x08\x01\x32\x43[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}:\x1e\x61 lower-case UUIDv7 (RFC 9562)\x12\x19\n\ttool_name\x18\x02 \x01(\tB\x06\xfa\xbb\x18\x02\x08\x01\x12\x13\n\x0bmodel_alias\x18\x03 \x01(\t\x12\x1b\n\x0bwriter_tool\x18\x04 \x01(\tB\x06\xfa\xbb\x18\x02\x08\x01\x12\"\n\x0bsample_size\x18\x05 \x01(\x05\x42\r\xfa\xbb\x18\t\x11\x00\x00\x00\x00\x00\x00\x00\x00\x12,\n\x0c\x65pisodes_min\x18\x06 \x01(\x05\x42\x16\xfa\xbb\x18\x12\x11\x00\x00\x00\x00\x00\x00\x00\x00\x19\x00\x00\x00\x00\x00\x00I@\"L\n\x1aProposeDescriptionResponse\x12.\n\x08proposal\x18\x01 \x01(\x0b\x32\x1c.podium.registry.v1.Proposal\"\x92\x01\n\x14ListProposalsRequest\x12\x11\n\ttool_name\x18\x01 \x01(\t\x12\x31\n\x06states\x18\x02 \x03(\x0e\x32!.podium.registry.v1.ProposalState\x12 \n\tpage_size\x18\x03 \x01(\x05\x42\r\xfa\xbb\x18\t\x11\x00\x00\x00\x00\x00\x00\x00\x00\x12\x12\n\npage_token\x18\x04 \x01(\t\"a\n\x15ListProposalsResponse\x12/\n\tproposals\x18\x01 \x03(\x0b\x32\x1c.podium.registry.v1.Proposal\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"\x84\x01\n\x16\x41pproveProposalRequest\x12L\n\x02id\x18\x01 \x01(\tB@\xfa\xbb\x18<22[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}:\x06\x61 UUID\x12\x1c\n\x0b\x64\x65scription\x18\x02 \x01(\tB\x07\xfa\xbb\x18\x03 \xa0\x1f\"\x87\x01\n\x17\x41pproveProposalResponse\x12.\n\x08proposal\x18\x01 \x01(\x0b\x32\x1c.podium.registry.v1.Proposal\x12<\n\nregistered\x18\x02 \x01(\x0b\x32(.podium.registry.v1.RegisterToolResponse\"e\n\x15RejectProposalRequest\x12L\n\x02id\x18\x01 \x01(\tB@\xfa\xbb\x18<22[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}:\x06\x61 UUID\"H\n\x16RejectProposalResponse\x12.\n\x08proposal\x18\x01 \x01(\x0b\x32\x1c.podium.registry.v1.Proposal*\xbc\x01\n\rProposalState\x12\x1e\n\x1aPROPOSAL_STATE_UNSPECIFIED\x10\x00\x12\x1a\n\x16PROPOSAL_STATE_PENDING\x10\x01\x12\x1b\n\x17PROPOSAL_STATE_APPROVED\x10\x02\x12\x1b\n\x17PROPOSAL_STATE_REJECTED\x10\x03\x12\x1a\n\x16PROPOSAL_STATE_WRITING\x10\x04\x12\x19\n\x15PROPOSAL_STATE_FAILED\x10\x05\x32\x91\x04\n\x12\x44\x65scriptionService\x12\x84\x01\n\x12ProposeDescription\x12-.podium.registry.v1.ProposeDescriptionRequest\x1a..podium.registry.v1.ProposeDescriptionResponse\"\x0f\xaa\xbb\x18\x0btools:write\x12u\n\rListProposals\x12(.podium.registry.v1.ListProposalsRequest\x1a).podium.registry.v1.ListProposalsResponse\"\x0f\xaa\xbb\x18\x0btools:write\x12\x7f\n\x0f\x41pproveProposal\x12*.podium.registry.v1.ApproveProposalRequest\x1a+.podium.registry.v1.ApproveProposalResponse\"\x13\xaa\xbb\x18\x0btools:write\xb0\xbb\x18\x01\x12|\n\x0eRejectProposal\x12).podium.registry.v1.RejectProposalRequest\x1a*.podium.registry.v1.RejectProposalResponse\"\x13\xaa\xbb\x18\x0btools:write\xb0\xbb\x18\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -43,6 +43,8 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_PROPOSEDESCRIPTIONREQUEST'].fields_by_name['writer_tool']._serialized_options = b'\372\273\030\002\010\001'
   _globals['_PROPOSEDESCRIPTIONREQUEST'].fields_by_name['sample_size']._loaded_options = None
   _globals['_PROPOSEDESCRIPTIONREQUEST'].fields_by_name['sample_size']._serialized_options = b'\372\273\030\t\021\000\000\000\000\000\000\000\000'
+  _globals['_PROPOSEDESCRIPTIONREQUEST'].fields_by_name['episodes_min']._loaded_options = None
+  _globals['_PROPOSEDESCRIPTIONREQUEST'].fields_by_name['episodes_min']._serialized_options = b'\372\273\030\022\021\000\000\000\000\000\000\000\000\031\000\000\000\000\000\000I@'
   _globals['_LISTPROPOSALSREQUEST'].fields_by_name['page_size']._loaded_options = None
   _globals['_LISTPROPOSALSREQUEST'].fields_by_name['page_size']._serialized_options = b'\372\273\030\t\021\000\000\000\000\000\000\000\000'
   _globals['_APPROVEPROPOSALREQUEST'].fields_by_name['id']._loaded_options = None
@@ -59,26 +61,26 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_DESCRIPTIONSERVICE'].methods_by_name['ApproveProposal']._serialized_options = b'\252\273\030\013tools:write\260\273\030\001'
   _globals['_DESCRIPTIONSERVICE'].methods_by_name['RejectProposal']._loaded_options = None
   _globals['_DESCRIPTIONSERVICE'].methods_by_name['RejectProposal']._serialized_options = b'\252\273\030\013tools:write\260\273\030\001'
-  _globals['_PROPOSALSTATE']._serialized_start=1605
-  _globals['_PROPOSALSTATE']._serialized_end=1793
+  _globals['_PROPOSALSTATE']._serialized_start=1651
+  _globals['_PROPOSALSTATE']._serialized_end=1839
   _globals['_PROPOSAL']._serialized_start=212
   _globals['_PROPOSAL']._serialized_end=562
   _globals['_PROPOSEDESCRIPTIONREQUEST']._serialized_start=565
-  _globals['_PROPOSEDESCRIPTIONREQUEST']._serialized_end=826
-  _globals['_PROPOSEDESCRIPTIONRESPONSE']._serialized_start=828
-  _globals['_PROPOSEDESCRIPTIONRESPONSE']._serialized_end=904
-  _globals['_LISTPROPOSALSREQUEST']._serialized_start=907
-  _globals['_LISTPROPOSALSREQUEST']._serialized_end=1053
-  _globals['_LISTPROPOSALSRESPONSE']._serialized_start=1055
-  _globals['_LISTPROPOSALSRESPONSE']._serialized_end=1152
-  _globals['_APPROVEPROPOSALREQUEST']._serialized_start=1155
-  _globals['_APPROVEPROPOSALREQUEST']._serialized_end=1287
-  _globals['_APPROVEPROPOSALRESPONSE']._serialized_start=1290
-  _globals['_APPROVEPROPOSALRESPONSE']._serialized_end=1425
-  _globals['_REJECTPROPOSALREQUEST']._serialized_start=1427
-  _globals['_REJECTPROPOSALREQUEST']._serialized_end=1528
-  _globals['_REJECTPROPOSALRESPONSE']._serialized_start=1530
-  _globals['_REJECTPROPOSALRESPONSE']._serialized_end=1602
-  _globals['_DESCRIPTIONSERVICE']._serialized_start=1796
-  _globals['_DESCRIPTIONSERVICE']._serialized_end=2325
+  _globals['_PROPOSEDESCRIPTIONREQUEST']._serialized_end=872
+  _globals['_PROPOSEDESCRIPTIONRESPONSE']._serialized_start=874
+  _globals['_PROPOSEDESCRIPTIONRESPONSE']._serialized_end=950
+  _globals['_LISTPROPOSALSREQUEST']._serialized_start=953
+  _globals['_LISTPROPOSALSREQUEST']._serialized_end=1099
+  _globals['_LISTPROPOSALSRESPONSE']._serialized_start=1101
+  _globals['_LISTPROPOSALSRESPONSE']._serialized_end=1198
+  _globals['_APPROVEPROPOSALREQUEST']._serialized_start=1201
+  _globals['_APPROVEPROPOSALREQUEST']._serialized_end=1333
+  _globals['_APPROVEPROPOSALRESPONSE']._serialized_start=1336
+  _globals['_APPROVEPROPOSALRESPONSE']._serialized_end=1471
+  _globals['_REJECTPROPOSALREQUEST']._serialized_start=1473
+  _globals['_REJECTPROPOSALREQUEST']._serialized_end=1574
+  _globals['_REJECTPROPOSALRESPONSE']._serialized_start=1576
+  _globals['_REJECTPROPOSALRESPONSE']._serialized_end=1648
+  _globals['_DESCRIPTIONSERVICE']._serialized_start=1842
+  _globals['_DESCRIPTIONSERVICE']._serialized_end=2371
 # @@protoc_insertion_point(module_scope)

@@ -142,6 +142,7 @@ class ProposeDescriptionRequest(_message.Message):
     MODEL_ALIAS_FIELD_NUMBER: _builtins.int
     WRITER_TOOL_FIELD_NUMBER: _builtins.int
     SAMPLE_SIZE_FIELD_NUMBER: _builtins.int
+    EPISODES_MIN_FIELD_NUMBER: _builtins.int
     id: _builtins.str
     """UUIDv7 made by the caller; the episode that writes has it too."""
     tool_name: _builtins.str
@@ -152,6 +153,11 @@ class ProposeDescriptionRequest(_message.Message):
     """Tool of kind llm that writes."""
     sample_size: _builtins.int
     """Episodes to sample; 0 means 10, the paper's number, at most 50."""
+    episodes_min: _builtins.int
+    """Verified episodes needed since the description's last review, for a
+    schedule: fewer are rejected, as is a description with a proposal that is
+    not reviewed yet. 0 means one is enough, and earlier reviews do not matter.
+    """
     def __init__(
         self,
         *,
@@ -160,10 +166,11 @@ class ProposeDescriptionRequest(_message.Message):
         model_alias: _builtins.str = ...,
         writer_tool: _builtins.str = ...,
         sample_size: _builtins.int = ...,
+        episodes_min: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["id", b"id", "model_alias", b"model_alias", "sample_size", b"sample_size", "tool_name", b"tool_name", "writer_tool", b"writer_tool"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["episodes_min", b"episodes_min", "id", b"id", "model_alias", b"model_alias", "sample_size", b"sample_size", "tool_name", b"tool_name", "writer_tool", b"writer_tool"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
