@@ -34,6 +34,7 @@ def test_a_policy_learns_from_its_own_episodes_and_reaches_users(learner: Learne
     assert podium(*asked).stdout.strip() != "x"
     # The answer comes in one turn, so that a task takes one action of the model.
     played = ("--size", str(GROUP_SIZE), "--tools", "2", "--turn-limit", "1", "--max-tokens", "64")
+    played += ("--curriculum",)
     learnt = task_file(learner, GROUPS, Split.TRAIN)
     measured = task_file(learner, PAIRS, Split.HELD_OUT)
     files = ("--task-file", learnt, "--held-out", measured, "--policy", "learn")

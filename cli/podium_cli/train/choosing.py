@@ -84,6 +84,9 @@ ToolsMax = Annotated[
     int,
     typer.Option(min=0, help="Most tools offered per group; 0: those that fit its task best."),
 ]
+Curriculum = Annotated[
+    bool, typer.Option("--curriculum", help="Play oftener what is solved neither always nor never.")
+]
 TurnLimit = Annotated[int, typer.Option(min=1, help="Most turns per episode.")]
 TimeLimit = Annotated[str, typer.Option(help="Longest episode, like 90s.")]
 PriceSpread = Annotated[

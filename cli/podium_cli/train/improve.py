@@ -8,6 +8,7 @@ from podium_cli.command import Session, command
 from podium_cli.inputs import PromptMode, parse_prompt_mode, parse_seconds
 from podium_cli.train.choosing import (
     Always,
+    Curriculum,
     MaxTokens,
     Policies,
     PriceSpread,
@@ -54,6 +55,7 @@ async def improve(
     ahead: Annotated[
         int, typer.Option(min=0, max=8, help="Rounds played before an earlier one is learnt.")
     ] = 1,
+    curriculum: Curriculum = False,
     skip_lost: Annotated[
         bool, typer.Option("--skip-lost", help="Continue where the stream lost records, or all.")
     ] = False,
@@ -119,7 +121,7 @@ async def improve(
             tuple(policy or ()),
             withhold,
         )
-        pace = Pace(groups, size, at_once, ahead)
+        pace = Pace(groups, size, at_once, ahead, curriculum)
         rounds = Rounds(gateway, run, offer, limits, pace, session.output)
         if not is_trained(run):
             await rounds.play(tasks, make_trainer(config, run, skip_lost))

@@ -17,6 +17,7 @@ from podium_cli.inputs import Judges, parse_seconds, parse_start
 from podium_cli.listing import Listing, listing
 from podium_cli.tools.recalibrating import EPISODES_DEFAULT, Recalibration, recalibrated
 from podium_cli.train.choosing import (
+    Curriculum,
     MaxTokens,
     Temperature,
     TimeLimit,
@@ -54,6 +55,7 @@ async def production(
     groups: Annotated[int, typer.Option(min=1, help="Tasks of a round of replays.")] = 24,
     size: Annotated[int, typer.Option(min=2, max=64, help="Episodes per task: the group.")] = 8,
     at_once: Annotated[int, typer.Option(min=1, help="Episodes in flight.")] = 4,
+    curriculum: Curriculum = False,
     objective: Annotated[
         Objective, typer.Option(help="What the gate wants to be better.")
     ] = Objective.SCORE,
@@ -110,7 +112,7 @@ async def production(
                     run=run,
                     wanted=wanted,
                     limits=limits,
-                    pace=Pace(groups, size, at_once, ahead=1),
+                    pace=Pace(groups, size, at_once, ahead=1, curriculum=curriculum),
                     rules=rules,
                 )
                 try:

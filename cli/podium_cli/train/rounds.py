@@ -1,6 +1,5 @@
 import asyncio
 import os
-import random
 import sys
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
@@ -21,6 +20,7 @@ from podium_training.gate import Evaluated
 from podium_training.grpo.config import InvalidConfig, PublishConfig, RunConfig, read_config
 from podium_training.grpo.metrics.progress import Progress, read_progress
 from podium_training.rollouts import Group, Offer, RolloutLimits, anew, plan
+from podium_training.rollouts.order import TaskOrder
 from podium_training.rollouts.rolling import Rolled, Roller
 from podium_training.tasks.task import Task
 
@@ -48,6 +48,8 @@ class Pace:
     """Episodes in flight."""
     ahead: int
     """Rounds that may be played before an earlier one is learnt; 0: one after the other."""
+    curriculum: bool = False
+    """Plays tasks the oftener, the less certain it is that they are solved."""
 
 
 @dataclass
@@ -117,14 +119,18 @@ class Rounds:
         raise UserError(cause, fix)
 
     async def _feed(self, tasks: Sequence[Task], trainer: ManagedProcess) -> None:
+        order = TaskOrder(tasks, self.pace.curriculum)
         while trainer.running:
             self.number += 1
             run_id = str(uuid_utils.uuid7())
-            dealt = deal(tasks, self.number, self.pace.groups)
+            dealt = order.deal(self.number, self.pace.groups)
             groups = planned(run_id, dealt, self.pace.size, self.offer)
             limits = replace(self.limits, model=await self._model())
             # What is played once the trainer has ended is paid for and learnt by no one.
             rolled = await self._roll(groups, run_id, limits, lambda: trainer.running)
+            order.note(
+                (each.group.task.id, each.score) for each in rolled if each.score is not None
+            )
             self.output.note(f"round {self.number}: {summary(rolled)}; {self._trained()}")
             if self.budget_spent:
                 return
@@ -190,15 +196,6 @@ def read_run(path: Path) -> RunConfig:
         return read_config(path)
     except InvalidConfig as error:
         raise UsageError(str(error)) from error
-
-
-def deal(tasks: Sequence[Task], number: int, count: int) -> list[Task]:
-    """The tasks of round `number`, from 1: each comes once before any comes again."""
-    count = min(count, len(tasks))
-    epoch, place = divmod(number - 1, len(tasks) // count)
-    shuffled = list(tasks)
-    random.Random(epoch).shuffle(shuffled)  # noqa: S311 chance, not a secret
-    return shuffled[place * count : (place + 1) * count]
 
 
 def make_trainer(path: Path, config: RunConfig, skip_lost: bool = False) -> ManagedProcess:

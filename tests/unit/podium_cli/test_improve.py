@@ -1,4 +1,3 @@
-from collections import Counter
 from collections.abc import Callable, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -16,7 +15,7 @@ from podium.registry.v1 import policy_pb2, policy_service_pb2
 from podium_cli.app import app
 from podium_cli.output import Output
 from podium_cli.train.choosing import note_consent
-from podium_cli.train.rounds import UNUSED_GROUPS_MAX, Pace, Rounds, deal, planned, start_version
+from podium_cli.train.rounds import UNUSED_GROUPS_MAX, Pace, Rounds, planned, start_version
 from podium_kit.client.errors import UsageError, UserError
 from podium_kit.client.gateway import Gateway
 from podium_kit.policy_versions import Alias, Aliases, Format, VersionStore
@@ -42,18 +41,6 @@ def make_tasks(count: int, split: Split = Split.TRAIN) -> list[Task]:
 def write_tasks(path: Path, tasks: list[Task]) -> str:
     path.write_text("".join(f"{task.to_json()}\n" for task in tasks))
     return str(path)
-
-
-def test_every_task_comes_once_before_any_comes_again() -> None:
-    tasks = make_tasks(7)
-    rounds = [deal(tasks, number, 2) for number in range(1, 7)]
-    first, second = (
-        [task.id for dealt in rounds[start : start + 3] for task in dealt] for start in (0, 3)
-    )
-    assert max(Counter(first).values()) == 1
-    assert max(Counter(second).values()) == 1
-    assert first != second, "epochs come in orders of their own"
-    assert len(deal(tasks, 1, 100)) == len(tasks)
 
 
 def test_progress_says_what_was_read(tmp_path: Path) -> None:
