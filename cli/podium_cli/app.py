@@ -96,6 +96,11 @@ COMMANDS = {
     ),
     "corpus": ("corpus.corpus", TOOLS, "Documents that tools search: add, list, search, delete."),
     "spend": ("commands.spend", MONEY, "Report spend from the ledger, most expensive first."),
+    "savings": (
+        "commands.savings",
+        MONEY,
+        "Compare what was spent with the same calls at one model's price.",
+    ),
     "prices": ("prices.prices", MONEY, "List, show, import, delete."),
     "budgets": ("commands.budgets", MONEY, "List, show, create, update, raise, close, alerts."),
     "audit": (

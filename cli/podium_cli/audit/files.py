@@ -8,7 +8,7 @@ from rich.text import Text
 from podium.ledger.v1 import audit_pb2, audit_service_pb2
 from podium_cli.audit.audit import Tenant, app
 from podium_cli.audit.invoice_file import read_invoice
-from podium_cli.audit.simulation import Simulated, simulation_view
+from podium_cli.audit.simulation import simulated_costs, simulation_view
 from podium_cli.audit.table_files import ExportPages, write_table
 from podium_cli.audit.verifying import progress_bar
 from podium_cli.audit.views import FINE, reconciliation_view
@@ -123,23 +123,15 @@ async def simulate(
     """Price a past month with another price list, without publishing it."""
     specs = read_price_list(prices)
     start, end = month_bounds(month)
-    simulated, token = Simulated(), ""
+    request = audit_service_pb2.SimulatePricesRequest(
+        specs=specs,
+        start_time=timestamp_to_proto(start),
+        end_time=timestamp_to_proto(end),
+        tenant=tenant,
+    )
     async with session.gateway(admin=bool(tenant)) as gateway:
         with progress_bar(session.output.progress, "simulating"):
-            while True:
-                request = audit_service_pb2.SimulatePricesRequest(
-                    specs=specs,
-                    start_time=timestamp_to_proto(start),
-                    end_time=timestamp_to_proto(end),
-                    page_token=token,
-                    tenant=tenant,
-                )
-                page = await gateway.post(
-                    "/v1/audit/simulate", request, audit_service_pb2.SimulatePricesResponse
-                )
-                simulated.add(page.costs)
-                if not (token := page.next_page_token):
-                    break
+            simulated = await simulated_costs(gateway, request)
     data = {
         "costs": [json_values(cost) for cost in simulated.rows],
         "unpriced": simulated.unpriced,

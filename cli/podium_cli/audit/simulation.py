@@ -4,10 +4,11 @@ from dataclasses import dataclass, field
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from podium.ledger.v1 import audit_pb2
+from podium.ledger.v1 import audit_pb2, audit_service_pb2
 from podium_cli.audit.views import added
 from podium_cli.formats import format_money
 from podium_cli.listing import listing
+from podium_kit.client.gateway import Gateway
 from podium_kit.money import Money
 
 COLUMNS = ("SKU", "model", "tool", "calls#", "posted#", "simulated#", "difference#", "unpriced#")
@@ -32,6 +33,19 @@ class Simulated:
     @property
     def unpriced(self) -> list[str]:
         return sorted({cost.sku or "-" for cost in self.rows if cost.unpriced_simulated_count})
+
+
+async def simulated_costs(
+    gateway: Gateway, request: audit_service_pb2.SimulatePricesRequest
+) -> Simulated:
+    """Adds up all pages of a simulation."""
+    simulated, kind = Simulated(), audit_service_pb2.SimulatePricesResponse
+    while True:
+        page = await gateway.post("/v1/audit/simulate", request, kind)
+        simulated.add(page.costs)
+        if not page.next_page_token:
+            return simulated
+        request.page_token = page.next_page_token
 
 
 def simulation_view(simulated: Simulated) -> RenderableType:

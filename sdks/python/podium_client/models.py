@@ -5455,6 +5455,10 @@ class SimulatePricesRequest(Model):
     """
     Unset means the caller's.
     """
+    episode_id: str = ""
+    """
+    Keeps only this episode; unset means all.
+    """
 
 
 class SimulatePricesResponse(Model):

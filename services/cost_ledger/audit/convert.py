@@ -113,6 +113,7 @@ def window_from_proto(message: pb.SimulatePricesRequest) -> Window:
         end=optional_time(message, "end_time"),
         after=token_number(decode_page_token(message.page_token), "after", 0),
         limit=page_size(message.page_size, ENTRIES_DEFAULT, ENTRIES_MAX),
+        episode_id=message.episode_id,
     )
 
 

@@ -117,7 +117,9 @@ class OtherPrices:
         if history is None or entry.usage is None:
             return None
         price = history.effective(entry.occur_time, call.service_class, call.region)
-        return price.cost(entry.usage.quantities, entry.occur_time) if price else None
+        if price is None:
+            return None
+        return price.cost(price.with_call(entry.usage.quantities), entry.occur_time)
 
 
 def _histories(specs: Sequence[PriceSpec], now: datetime) -> dict[str, PriceHistory]:

@@ -17,12 +17,15 @@ from podium_kit.anchors import EntryProof
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """Calls that happened in [start, end), None without a bound, posted after a sequence."""
+    """Calls that happened in [start, end), None without a bound, posted after a sequence; of one
+    episode, or of all for "".
+    """
 
     start: datetime | None
     end: datetime | None
     after: int
     limit: int
+    episode_id: str = ""
 
 
 class Audit:
@@ -75,7 +78,12 @@ class Audit:
         page."""
         prices = OtherPrices(specs, tenant, datetime.now(UTC))
         entries = await self._journal.costs(
-            tenant, window.start, window.end, window.after, window.limit
+            tenant,
+            window.start,
+            window.end,
+            after=window.after,
+            limit=window.limit,
+            episode_id=window.episode_id,
         )
         last = entries[-1].sequence if len(entries) == window.limit else 0
         return await asyncio.to_thread(prices.simulate, entries), last

@@ -43,14 +43,19 @@ BUDGETS = text("""
         AND w.start = asked.start
     ORDER BY asked.budget_id, asked.start
 """)
-COSTS = text("""
+COSTS = """
     SELECT row_to_json(e)::text FROM entry e
-    WHERE e.tenant = :tenant AND e.sequence > :after AND e.unit <> ''
+    WHERE e.tenant = :tenant AND e.sequence > :after AND e.unit <> '' {of_episode}
       AND e.kind IN ('capture', 'record', 'reverse', 'settle', 'adjust')
       AND (CAST(:start AS timestamptz) IS NULL OR e.occur_time >= :start)
       AND (CAST(:end AS timestamptz) IS NULL OR e.occur_time < :end)
     ORDER BY e.sequence LIMIT :limit
-""")
+"""
+COSTS_OF_ALL = text(COSTS.format(of_episode=""))
+# Names the partial index's condition, or it could not be used.
+COSTS_OF_EPISODE = text(
+    COSTS.format(of_episode="AND e.episode_id = :episode_id AND e.episode_id <> ''")
+)
 
 
 class AuditStore:
@@ -70,10 +75,20 @@ class AuditStore:
             return await _found(connection, tenant, sequence) if sequence else None
 
     async def costs(
-        self, tenant: str, start: datetime | None, end: datetime | None, after: int, limit: int
+        self,
+        tenant: str,
+        start: datetime | None,
+        end: datetime | None,
+        *,
+        after: int,
+        limit: int,
+        episode_id: str = "",
     ) -> list[Entry]:
         """Costs of calls that happened in [start, end), in the order they were posted."""
-        return await self._entries(COSTS, tenant, start=start, end=end, after=after, limit=limit)
+        values = {"start": start, "end": end, "after": after, "limit": limit}
+        if not episode_id:
+            return await self._entries(COSTS_OF_ALL, tenant, **values)
+        return await self._entries(COSTS_OF_EPISODE, tenant, **values, episode_id=episode_id)
 
     async def _entries(self, statement: Any, tenant: str, **values: Any) -> list[Entry]:
         async with tenant_transaction(self._engine, tenant) as connection:

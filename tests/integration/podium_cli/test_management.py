@@ -424,3 +424,51 @@ def test_a_tool_is_called_with_the_secret_its_owner_set(
         model.push({"answer": "done"})
         assert podium("run", "Ask the guarded server", "--tool", "guarded").stdout == "done\n"
         assert guarded.headers[-1]["authorization"] == "Bearer the user's own"
+
+
+EXPERT = """
+name: experts
+kind: llm
+description: Answers any question, at its price.
+side_effect: pure
+parameters: {type: object, properties: {}}
+connection:
+  llm:
+    role: generalist
+    models:
+      - {alias: small, model: scripted-model, api: openai_chat, base_url: "URL", sku: own/small}
+      - {alias: large, model: large-1, api: openai_chat, base_url: "URL", sku: own/large}
+"""
+EXPERT_PRICES = """sku,dimension,unit_price,per
+own/small,input_fresh,100,1000000
+own/small,output_text,400,1000000
+own/large,input_fresh,1000,1000000
+own/large,output_text,4000,1000000
+"""
+
+
+def test_what_was_spent_is_compared_with_one_models_price(
+    podium: CommandLine, model: OpenAiServer, tmp_path: Path
+) -> None:
+    tool, prices = tmp_path / "experts.yaml", tmp_path / "prices.csv"
+    tool.write_text(EXPERT.replace("URL", model.base_url))
+    prices.write_text(EXPERT_PRICES)
+    podium("prices", "import", str(prices))
+    assert podium("tools", "apply", "-f", str(tool)).returncode == 0
+    call = {"thought": "", "tool": "experts", "arguments": {"model": "small"}}
+    model.push(call, "Seven.", {"answer": "7"})
+    run = podium("run", "What is 3 + 4?", "--tool", "experts", "--json")
+    episode = json.loads(run.stdout.splitlines()[-1])["finished"]["episode"]
+    compared = podium.json("savings", "--episode", episode["id"])
+    assert compared["against"] == "experts/large"
+    rows = podium.json("spend", "--by", "tool", "--episode", episode["id"])["rows"]
+    [[posted]] = [row["amounts"] for row in rows if row["values"] == ["experts"]]
+    spent = Decimal(posted["amount"]) + Decimal(compared["orchestrator"])
+    assert Decimal(compared["spent"]) == spent
+    assert Decimal(compared["at_its_price"]) == 10 * Decimal(posted["amount"]) > 0
+    assert Decimal(compared["saved"]) == Decimal(compared["at_its_price"]) - spent
+    shown = podium("savings", "--episode", episode["id"], "--against", "experts/small").stdout
+    assert "against experts/small" in shown
+    unknown = podium("savings", "--against", "nobody")
+    assert unknown.returncode == 2
+    assert "no model with a price is called 'nobody'" in unknown.stderr

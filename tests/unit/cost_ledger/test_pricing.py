@@ -1,3 +1,4 @@
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from fractions import Fraction
@@ -475,3 +476,9 @@ def test_another_tenants_special_price_does_not_price_a_tenants_calls() -> None:
     for tenant, amount in (("acme", 1), ("beta", 3)):
         (cost,) = OtherPrices(specs, tenant, NOVEMBER).simulate([make_call(tenant)])
         assert cost.simulated == {"USD": Decimal(amount)}
+
+
+def test_a_simulated_price_per_call_counts_calls_that_report_tokens_alone() -> None:
+    call = replace(make_call("acme"), usage=Usage.of(UsageSource.PROVIDER, output_text=7))
+    (cost,) = OtherPrices([priced_spec("", "3")], "acme", NOVEMBER).simulate([call])
+    assert cost.simulated == {"USD": Decimal(3)}

@@ -111,6 +111,8 @@ async def test_a_simulation_prices_the_past_and_names_what_it_cannot(worker: Cli
         1,
         1,
     )
+    elsewhere = pb.SimulatePricesRequest(specs=[more_expensive], episode_id="another")
+    assert not (await worker.audit.SimulatePrices(elsewhere)).costs
 
 
 async def test_an_invoice_is_compared_twice_with_the_same_result(worker: Client) -> None:

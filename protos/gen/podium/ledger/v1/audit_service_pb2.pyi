@@ -599,12 +599,15 @@ class SimulatePricesRequest(_message.Message):
     PAGE_SIZE_FIELD_NUMBER: _builtins.int
     PAGE_TOKEN_FIELD_NUMBER: _builtins.int
     TENANT_FIELD_NUMBER: _builtins.int
+    EPISODE_ID_FIELD_NUMBER: _builtins.int
     page_size: _builtins.int
     """Calls of one page, at most 50000; 0 means 20000."""
     page_token: _builtins.str
     """Token of the previous page; unset means the first."""
     tenant: _builtins.str
     """Unset means the caller's."""
+    episode_id: _builtins.str
+    """Keeps only this episode; unset means all."""
     @_builtins.property
     def specs(self) -> _containers.RepeatedCompositeFieldContainer[_price_book_service_pb2.PriceSpec]:
         """The other prices, at most 1000. A SKU they do not name has no price in them."""
@@ -626,10 +629,11 @@ class SimulatePricesRequest(_message.Message):
         page_size: _builtins.int = ...,
         page_token: _builtins.str = ...,
         tenant: _builtins.str = ...,
+        episode_id: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["end_time", b"end_time", "start_time", b"start_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["end_time", b"end_time", "page_size", b"page_size", "page_token", b"page_token", "specs", b"specs", "start_time", b"start_time", "tenant", b"tenant"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["end_time", b"end_time", "episode_id", b"episode_id", "page_size", b"page_size", "page_token", b"page_token", "specs", b"specs", "start_time", b"start_time", "tenant", b"tenant"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
