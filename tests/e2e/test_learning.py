@@ -33,8 +33,8 @@ def test_a_policy_learns_from_its_own_episodes_and_reaches_users(learner: Learne
     asked = ("run", "Letter 7?", "--tool", "calculator", "--turn-limit", "1")
     assert podium(*asked).stdout.strip() != "x"
     # The answer comes in one turn, so that a task takes one action of the model.
-    played = ("--size", str(GROUP_SIZE), "--tools", "2", "--turn-limit", "1", "--max-tokens", "64")
-    played += ("--curriculum",)
+    limits = ("--tools", "2", "--turn-limit", "1", "--max-tokens", "64")
+    played = ("--size", str(GROUP_SIZE), "--curriculum", *limits)
     learnt = task_file(learner, GROUPS, Split.TRAIN)
     measured = task_file(learner, PAIRS, Split.HELD_OUT)
     files = ("--task-file", learnt, "--held-out", measured, "--policy", "learn")
