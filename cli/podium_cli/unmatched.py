@@ -16,6 +16,7 @@ from podium_cli.commands.keys import all_keys
 from podium_cli.output import Output
 from podium_kit.client.gateway import Gateway
 from podium_kit.client.rejections import Rejected
+from podium_kit.tool_kinds import models_of
 
 SKUS_PER_REQUEST = 500
 # SKUs that belong to one tool; those of providers are imported by the list, used or not.
@@ -26,7 +27,7 @@ OF_A_USER = "user/"
 
 def skus_of(spec: tool_pb2.ToolSpec) -> list[str]:
     """The SKUs that calls of a tool are priced by."""
-    return [sku for sku in (spec.sku, *(model.sku for model in spec.connection.llm.models)) if sku]
+    return [sku for sku in (spec.sku, *(model.sku for model in models_of(spec))) if sku]
 
 
 async def warn_of_unused_skus(gateway: Gateway, output: Output, skus: Iterable[str]) -> None:

@@ -20,6 +20,7 @@ from podium_cli.listing import Listing, listing
 from podium_kit.client.errors import UsageError, UserError
 from podium_kit.client.gateway import Gateway
 from podium_kit.money import Money
+from podium_kit.tool_kinds import models_of
 
 SKUS_PER_REQUEST = 200
 COMPARED_BY = usage_pb2.USAGE_DIMENSION_OUTPUT_TEXT, usage_pb2.USAGE_DIMENSION_INPUT_FRESH
@@ -116,8 +117,8 @@ async def _priced_models(gateway: Gateway) -> list[PricedModel]:
     models = [
         (tool.spec.name, model.alias, model.sku)
         for tool in found.tools
-        if tool.spec.connection.llm.role != tool_pb2.LLM_ROLE_EMBEDDER
-        for model in tool.spec.connection.llm.models
+        for model in models_of(tool.spec)
+        if model.api != tool_pb2.LLM_API_OPENAI_EMBEDDINGS
     ]
     skus = sorted({sku for _, _, sku in models} - {""})
     prices: dict[str, prices_pb2.Price] = {}

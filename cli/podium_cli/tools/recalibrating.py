@@ -19,6 +19,7 @@ from podium_cli.tools.tools import Shared, app
 from podium_kit.client.errors import UsageError
 from podium_kit.client.gateway import Gateway, segment
 from podium_kit.client.rejections import Rejected
+from podium_kit.tool_kinds import models_of
 from podium_kit.wire import enum_word
 
 POLL_S = 0.5
@@ -73,7 +74,7 @@ class Recalibration:
             fix = "see `podium tools list`; --shared is for those of the platform"
             raise UsageError(f"{unknown[0]} is no tool of {owner}", fix)
         for name in names or sorted(own.keys() - {self.writer}):
-            models = [each.alias for each in own[name].connection.llm.models]
+            models = [each.alias for each in models_of(own[name])]
             for model in models or [""]:
                 yield await self._described(name, model)
 

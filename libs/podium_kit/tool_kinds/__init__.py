@@ -6,7 +6,7 @@ from podium_kit.tool_kinds.function import FUNCTION
 from podium_kit.tool_kinds.grpc import GRPC
 from podium_kit.tool_kinds.http import HTTP
 from podium_kit.tool_kinds.kind import ToolKind
-from podium_kit.tool_kinds.llm import LLM
+from podium_kit.tool_kinds.llm import LLM, models_of
 from podium_kit.tool_kinds.mcp import MCP
 from podium_kit.tool_kinds.podium import PODIUM
 from podium_kit.tool_kinds.retrieval import RETRIEVAL
@@ -25,6 +25,7 @@ __all__ = [
     "RETRIEVAL",
     "ToolKind",
     "kind_of",
+    "models_of",
 ]
 
 UNSPECIFIED = ToolKind("unspecified", not_registered="kind is unset; it selects the adapter")

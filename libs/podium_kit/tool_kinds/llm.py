@@ -1,3 +1,5 @@
+from collections.abc import Sequence
+
 from podium.registry.v1 import tool_pb2
 from podium_kit.attachments import MediaKind
 from podium_kit.http_headers import header_problem
@@ -15,6 +17,11 @@ WRITTEN_FIELDS = frozenset(
 # Roles of models whose text another tool can run.
 WRITING_ROLES = (tool_pb2.LLM_ROLE_GENERALIST, tool_pb2.LLM_ROLE_SPECIALIST)
 WRITTEN_HEADERS = frozenset({"authorization", "x-api-key", "api-key", "content-type", "accept"})
+
+
+def models_of(spec: tool_pb2.ToolSpec) -> Sequence[tool_pb2.LlmModel]:
+    """Returns the models of a tool, none of one that has no models."""
+    return spec.connection.llm.models
 
 
 def _check(spec: tool_pb2.ToolSpec) -> None:
