@@ -119,6 +119,7 @@ COMMANDS = {
 # What people write for one thing instead of all.
 SINGULARS = {
     "approval": "approvals",
+    "saving": "savings",
     "model": "models",
     "episode": "episodes",
     "trajectory": "trajectories",
