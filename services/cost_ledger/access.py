@@ -3,8 +3,8 @@ from collections.abc import Mapping
 from cost_ledger.errors import InvalidOperation
 from podium_kit.rpc.identity import Scope, current_identity, require_scope
 
-# Of what the adapters ask for by themselves: vectors of corpora, and servers of guardrails.
-OWN_PREFIXES = ("embeddings/", "guardrails/")
+# Of what the adapters ask for by themselves: vectors of corpora.
+OWN_PREFIX = "embeddings/"
 OF_EMBEDDINGS = ("reserve", "capture", "release", "record")
 
 
@@ -27,6 +27,5 @@ def require_of_embeddings(operation: str, names: Mapping[str, str]) -> None:
             f"{operation or 'nothing'} is not for the adapters; {OF_EMBEDDINGS} are"
         )
     for name, value in names.items():
-        if not value.startswith(OWN_PREFIXES):
-            prefixes = " or ".join(OWN_PREFIXES)
-            raise InvalidOperation(f"{name} {value[:200]!r} does not begin with {prefixes}")
+        if not value.startswith(OWN_PREFIX):
+            raise InvalidOperation(f"{name} {value[:200]!r} does not begin with {OWN_PREFIX}")

@@ -155,10 +155,10 @@ class Adapters:
         return await answered(self._stub.Invoke(request, timeout=timeout_s))
 
     async def check_answer(
-        self, episode_id: str, guardrails: Guardrails, answer: str
+        self, episode_id: str, key: str, guardrails: Guardrails, answer: str
     ) -> adapters_pb.CheckAnswerResponse:
         request = adapters_pb.CheckAnswerRequest(
-            episode_id=episode_id, guardrails=guardrails, answer=answer
+            episode_id=episode_id, key=key, guardrails=guardrails, answer=answer
         )
         timeout_s = ANSWERING_S + guardrails_timeout_s(guardrails)
         return await answered(self._stub.CheckAnswer(request, timeout=timeout_s))

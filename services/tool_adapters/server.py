@@ -173,7 +173,7 @@ async def assembled(
             gates=Gates(),
             effects=EffectLog(effects),
             facts=FactsBook(),
-            guardrails=Guardrails(ServerGuardrails(http, secrets, pending, ledger)),
+            guardrails=Guardrails(ServerGuardrails(http, secrets)),
             responses=ResponseCache(responses),
         )
         followed = PostgresFollowedServerStore(engine, server_from_row)

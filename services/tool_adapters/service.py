@@ -106,9 +106,9 @@ class Invoker:
         return await self._read_answer(call, tool, request)
 
     async def check_answer(
-        self, guardrails: Sequence[Guardrail], answer: str
+        self, guardrails: Sequence[Guardrail], key: str, answer: str
     ) -> Read[ReadableAnswer]:
-        return await self.guardrails.read(guardrails, Stage.ANSWER, ReadableAnswer(answer))
+        return await self.guardrails.read(guardrails, key, Stage.ANSWER, ReadableAnswer(answer))
 
     async def close_episode(self, episode_id: str) -> None:
         tenant = current_identity().tenant
@@ -130,15 +130,21 @@ class Invoker:
         self, call: ToolCall, tool: ToolDefinition, request: CallRequest
     ) -> Answer:
         """The answer as the guardrails let it be shown; a call that they block is not made."""
-        guardrails, names = request.guardrails, (tool.name, call.model_alias)
-        sent = await self.guardrails.read(guardrails, Stage.INPUT, ReadableCall(call), *names)
+        read = partial(
+            self.guardrails.read,
+            request.guardrails,
+            request.key,
+            tool=tool.name,
+            model=call.model_alias,
+        )
+        sent = await read(Stage.INPUT, ReadableCall(call))
         call = sent.subject.call
         if failure := sent.failure or (_unfit(tool, call) if sent.decisions else None):
             return replace(CallProgress(call, tool).answer(failure), guardrails=sent.decisions)
         found = await self.responses.find(request.cache, call, tool)
         answer = found or await self._answer(call, tool)
         given = ReadableOutcome(answer.outcome)
-        shown = await self.guardrails.read(guardrails, Stage.OUTPUT, given, *names)
+        shown = await read(Stage.OUTPUT, given)
         answer = replace(
             answer,
             outcome=shown.failure or shown.subject.outcome,

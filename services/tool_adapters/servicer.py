@@ -64,7 +64,8 @@ class ToolAdapterServicer(rpc.ToolAdapterServiceServicer):
         self, request: pb.CheckAnswerRequest, context: Context
     ) -> pb.CheckAnswerResponse:
         guardrails = guardrails_from_proto(request.guardrails)
-        return read_answer_to_proto(await self._invoker.check_answer(guardrails, request.answer))
+        read = await self._invoker.check_answer(guardrails, request.key, request.answer)
+        return read_answer_to_proto(read)
 
     async def CloseEpisode(
         self, request: pb.CloseEpisodeRequest, context: Context

@@ -1912,7 +1912,7 @@ class RewardFeatures(Model):
     """
     orchestrator_cost: Money | None = None
     """
-    The part of the cost that is the orchestrator's own tokens; unset where a price is unknown.
+    The part of the cost that is the orchestrator's own calls; unset where a price is unknown.
     """
 
 
@@ -5882,7 +5882,7 @@ class HttpGuard(Model):
     """
     sku: str = ""
     """
-    SKU of the dimension "call" by which each question is charged; begins with "guardrails/". Unset means that questions cost nothing.
+    SKU of the dimension "call" by which each question is charged, as a part of the call that it reads; begins with "guardrails/". Unset means that questions cost nothing.
     """
 
 
@@ -6621,7 +6621,7 @@ class ModelCall(Model):
     """
     cost: Money | None = None
     """
-    The cost; unset means unknown.
+    The cost, its guardrails' included; unset means unknown.
     """
     failure: Failure | None = None
     """
@@ -6634,6 +6634,10 @@ class ModelCall(Model):
     guardrails: Annotated[list[GuardrailDecision], Field(validate_default=True)] = []
     """
     Decisions of the guardrails on a final answer.
+    """
+    guardrail_keys: list[str] = []
+    """
+    Keys of the holds for guardrails that have a price. Those of `guardrails` were asked and are in the cost.
     """
 
 
@@ -6778,7 +6782,7 @@ class ToolInvocation(Model):
     """
     cost: Money | None = None
     """
-    The cost, its executor's included; unset means unknown.
+    The cost, its executor's and its guardrails' included; unset means unknown.
     """
     usage: Usage | None = None
     """
@@ -6839,6 +6843,10 @@ class ToolInvocation(Model):
     cached: bool = False
     """
     True if an earlier answer of the policy's cache was given again.
+    """
+    guardrail_keys: list[str] = []
+    """
+    As in ModelCall.
     """
 
 
@@ -7423,7 +7431,7 @@ class DirectCall(Model):
     """
     cost: Money | None = None
     """
-    The cost; unset means unknown.
+    The cost, its guardrails' included; unset means unknown.
     """
     ledger_key: str = ""
     """

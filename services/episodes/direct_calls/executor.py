@@ -10,28 +10,21 @@ from collections.abc import AsyncIterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from decimal import Decimal
-from functools import partial
 
 from episodes.attachments.reading import measured
 from episodes.attachments.store import AttachmentStore
 from episodes.clients import Adapters, Ledger
 from episodes.direct_calls.call import DirectCall, StoredCall
+from episodes.direct_calls.charging import NOTHING, charged, held, identity_of
 from episodes.direct_calls.store import DirectCallStore, call_of
 from episodes.errors import TRANSIENT
 from episodes.execution.call_tools import answer_timeout_s, rejected
 from episodes.queue.store import LeasedRow, QueueTable, WorkQueue
-from episodes.spending.captures import captured_alone, captured_cost, unsent_release
-from episodes.spending.holds import Payer, retry_while_budget_is_held
 from episodes.spending.worst_case import (
-    call_worst_case,
-    hold_request,
-    model_worst_case,
     output_tokens,
     sku_of,
-    tokens_max,
 )
 from podium.adapters.v1 import tool_adapter_service_pb2 as adapters_pb
-from podium.ledger.v1 import cost_ledger_service_pb2 as ledger_pb
 from podium.ledger.v1 import hold_pb2
 from podium_kit import telemetry
 from podium_kit.failures import FailureKind, ToolFailure
@@ -39,7 +32,7 @@ from podium_kit.metering import Dimension, Quantity, Usage, UsageSource
 from podium_kit.metering.usage_reports import estimated_usage
 from podium_kit.money import Money
 from podium_kit.rpc.errors import DeadlineExceeded, DomainError, Unavailable
-from podium_kit.rpc.identity import Identity, Scope, acting_as
+from podium_kit.rpc.identity import acting_as
 from podium_kit.tool_kinds import kind_of
 from podium_kit.wire import (
     failure_from_proto,
@@ -49,9 +42,6 @@ from podium_kit.wire import (
     usage_to_proto,
 )
 from podium_kit.wire.values import file_to_proto
-
-NOTHING = Money.zero("USD")
-
 
 CALLER_GONE = "the caller was gone before the model had answered"
 
@@ -141,7 +131,7 @@ class DirectCallMaker:
     async def make(self, stored: StoredCall) -> None:
         call = DirectCall.of(stored)
         with (
-            acting_as(_identity(call)),
+            acting_as(identity_of(call)),
             telemetry.episode_context(stored.id),
             telemetry.span("direct_call"),
         ):
@@ -158,8 +148,8 @@ class DirectCallMaker:
         stored, cost = await self.store.answered(call_id, failed), None
         if stored.answer and stored.answer != failed:
             answer = adapters_pb.InvokeResponse.FromString(stored.answer)
-            with suppress(DomainError), acting_as(_identity(DirectCall.of(stored))):
-                cost = await self._charged(stored.key, answer)
+            with suppress(DomainError), acting_as(identity_of(DirectCall.of(stored))):
+                cost = await charged(self.ledger, DirectCall.of(stored), answer)
         await self.store.ended(call_id, cost, failed)
 
     async def _make(self, call: DirectCall) -> None:
@@ -170,9 +160,7 @@ class DirectCallMaker:
             files = await measured(
                 self.adapters, self.attachments, stored.tenant, stored.id, call.attachments
             )
-            request = _hold_request(call, sum(one.estimated_tokens for one in files))
-            asked = partial(self._reserved, _payer(call), request)
-            [reply] = await retry_while_budget_is_held(await asked(True), asked)
+            reply = await held(self.ledger, call, sum(one.estimated_tokens for one in files))
             if reply.HasField("rejection"):
                 await self._end_unmade(call, rejected(reply.rejection))
                 return
@@ -180,7 +168,7 @@ class DirectCallMaker:
         else:
             answer = adapters_pb.InvokeResponse.FromString(stored.answer)
         try:
-            cost = await self._charged(stored.key, answer)
+            cost = await charged(self.ledger, call, answer)
             if kind_of(call.tool.kind).stateful:
                 await self.adapters.close_episode(stored.id)
         except DomainError:
@@ -188,21 +176,6 @@ class DirectCallMaker:
             await self.store.answered(stored.id, answer.SerializeToString())
             raise
         await self._end(stored.id, answer, cost)
-
-    async def _reserved(
-        self, payer: Payer, request: ledger_pb.ReserveRequest, asks_again: bool
-    ) -> list[ledger_pb.ReserveResponse]:
-        results = await self.ledger.apply([payer.reserve(request, asks_again=asks_again)])
-        return [result.reserve for result in results]
-
-    async def _charged(self, key: str, answer: adapters_pb.InvokeResponse) -> Money | None:
-        """Posts the cost; the hold of a call that never left the platform is released."""
-        if answer.unsent:
-            await self.ledger.apply([unsent_release(key, answer.failure)])
-            return NOTHING
-        capture = ledger_pb.CaptureRequest(key=key, usage=answer.usage)
-        result = await captured_alone(self.ledger, capture)
-        return captured_cost(result.capture.entry)
 
     async def _answer(self, call: DirectCall, hold: hold_pb2.Hold) -> adapters_pb.InvokeResponse:
         """Returns the adapters' answer; a failure that was not sent where they reject the call."""
@@ -270,11 +243,6 @@ class DirectCallMaker:
             news.call = ended
 
 
-def _identity(call: DirectCall) -> Identity:
-    scopes = frozenset({Scope.LEDGER_WRITE, Scope.EPISODES_RUN})
-    return Identity(call.stored.tenant, call.stored.subject, scopes, call.stored.groups)
-
-
 def _failure(answer: adapters_pb.InvokeResponse) -> str:
     return failure_from_proto(answer.failure).kind.value if answer.HasField("failure") else ""
 
@@ -317,27 +285,6 @@ def _invoke(call: DirectCall, granted_tokens: int) -> adapters_pb.InvokeRequest:
         model_alias=call.alias,
         max_output_tokens=granted_tokens,
         conversation=conversation,
-    )
-
-
-def _hold_request(call: DirectCall, file_tokens: int) -> ledger_pb.ReserveRequest:
-    worst_case = call_worst_case(call.timeout_s)
-    if call.asks_model:
-        read = tokens_max(call.spec.ByteSize() + call.tool.prompt_bytes) + file_tokens
-        worst_case = model_worst_case(read, call.output_tokens, call.timeout_s)
-        worst_case = worst_case[:1] if call.embeds else worst_case
-    sku = sku_of(call.tool, call.alias)
-    return hold_request(call.stored.key, call.tool.name, call.alias, sku, worst_case)
-
-
-def _payer(call: DirectCall) -> Payer:
-    own_budget = [call.stored.budget_id] if call.spec.HasField("budget") else []
-    return Payer(
-        _identity(call),
-        call.spec.labels,
-        call.toolset,
-        (*call.toolset.budget_ids, *own_budget),
-        call.timeout_s,
     )
 
 

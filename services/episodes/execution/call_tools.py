@@ -18,6 +18,7 @@ from episodes.execution.token_limit import remaining_for_tool_call
 from episodes.execution.tool_calls import EpisodeToolCall
 from episodes.keys import StepKind, effect_key
 from episodes.shielding import shielded
+from episodes.spending.guardrail_holds import CALL_STAGES, guardrail_holds
 from episodes.spending.holds import Charges, GrantedHold, Reply
 from episodes.spending.worst_case import ToolHolds, timeout_s
 from episodes.step_log.log import Body, StepLog, StepLogs, expert_context
@@ -112,7 +113,17 @@ class ToolCallInvoker:
             for call in calls
             if call.tool is not None and call.failure is None and not call.is_free
         }
-        replies = await self.charges.settle_and_reserve(episode, steps, list(payable.values()))
+        guardrails = [
+            question
+            for call in calls
+            if call.index in payable
+            for question in guardrail_holds(
+                payable[call.index], _guardrails(episode, call), CALL_STAGES
+            )
+        ]
+        replies = await self.charges.settle_and_reserve(
+            episode, steps, list(payable.values()), guardrails
+        )
         holds = dict(zip(payable, replies, strict=True))
         return [_with_hold(call, holds.get(call.index, GrantedHold())) for call in calls]
 
@@ -137,6 +148,7 @@ class ToolCallInvoker:
             record.observation.failure.CopyFrom(failure_to_proto(failure))
             return made
         record.granted_output_tokens = call.hold.output_tokens
+        record.guardrail_keys.extend(call.hold.guardrail_keys)
         record.tool_version = call.tool.version
         if call.recorded is not None:
             note_recorded(record, call.recorded)
@@ -160,7 +172,7 @@ class ToolCallInvoker:
                 for alias in call.hold.fallbacks
                 if alias in call.fallbacks and sent == read_by(episode.spec, call.tool, alias)
             )
-            steps.unsent.discard(record.key)
+            steps.note_sent(record.key)
             await ask_adapters(self.adapters, request, call.tool, record)
             if record.cut_reason and is_composite(call.tool):
                 reject_cut_text(record)

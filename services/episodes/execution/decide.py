@@ -16,6 +16,7 @@ from episodes.execution.token_limit import remaining_for_turn
 from episodes.keys import StepKind, effect_key
 from episodes.models import StopReason
 from episodes.publication.trajectory import children_cost, total_cost
+from episodes.spending.guardrail_holds import ANSWER_STAGES, guardrail_holds
 from episodes.spending.holds import Charges, GrantedHold
 from episodes.spending.worst_case import hold_request, token_worst_case, tokens_max
 from episodes.step_log.log import StepLog, StepLogs, observations
@@ -59,23 +60,27 @@ class Decider:
             request.must_answer = must_answer or remaining.must_answer
             request.sampling.max_tokens = min(request.sampling.max_tokens, remaining.tokens)
         held = self._held(model, request, turn)
-        [reply] = await self.charges.settle_and_reserve(episode, log, [held])
+        guardrails = guardrail_holds(held, episode.toolset.guardrails, ANSWER_STAGES)
+        [reply] = await self.charges.settle_and_reserve(episode, log, [held], guardrails)
         if not isinstance(reply, GrantedHold):
             return _rejected(reply)
         # What the money covers is all the model may write.
         request.sampling.max_tokens = reply.output_tokens or request.sampling.max_tokens
         add_remaining_limits(request, episode, log)
-        log.unsent.discard(request.key)
+        log.note_sent(request.key)
         try:
             response = await self.orchestrator.next_action(request, MODEL_TIMEOUT_S)
         except TRANSIENT:
             raise
         except DomainError:
             # It rejects a call before it asks an engine.
-            await self.charges.release_unsent(request.key)
+            await self.charges.release_unsent(request.key, *reply.guardrail_keys)
             raise
         call = trajectory_pb2.ModelCall(
-            key=request.key, response=response, granted_output_tokens=reply.output_tokens
+            key=request.key,
+            response=response,
+            granted_output_tokens=reply.output_tokens,
+            guardrail_keys=reply.guardrail_keys,
         )
         await self._read_answer(episode, call)
         await self.logs.append(log, [(turn, StepKind.MODEL, 0, call)])
@@ -87,7 +92,7 @@ class Decider:
         if not guardrails or response.action.WhichOneof("decision") != "final_answer":
             return
         answer = response.action.final_answer
-        read = await self.adapters.check_answer(episode.id, guardrails, answer)
+        read = await self.adapters.check_answer(episode.id, call.key, guardrails, answer)
         call.guardrails.extend(read.decisions)
         if read.answer == answer:
             return

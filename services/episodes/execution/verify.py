@@ -178,7 +178,7 @@ class VerifierCalls:
             record.observation.failure.CopyFrom(failure_to_proto(rejected(reply)))
             return record
         record.granted_output_tokens = reply.output_tokens
-        steps.unsent.discard(record.key)
+        steps.note_sent(record.key)
         await self._invoke(episode, tool, call, record)
         return record
 

@@ -3,8 +3,10 @@ import logging
 from episodes.clients import Ledger
 from episodes.keys import StepKind
 from episodes.models import Step
+from episodes.spending.guardrail_holds import guardrail_charges
 from episodes.step_log.log import StepLog
 from podium.common.v1 import failure_pb2, usage_pb2
+from podium.episodes.v1 import trajectory_pb2
 from podium.ledger.v1 import cost_ledger_service_pb2 as pb
 from podium.ledger.v1 import hold_pb2
 from podium_kit.money import Money
@@ -52,11 +54,23 @@ def release(key: str, reason: str) -> pb.Operation:
     return pb.Operation(release=pb.ReleaseRequest(key=key, reason=reason))
 
 
-def capture_of(steps: StepLog, step: Step) -> pb.Operation:
-    usage, answered_by = steps.charged_usage(step), _answered_by(steps, step)
-    return pb.Operation(
-        capture=pb.CaptureRequest(key=step.key, usage=usage, answered_by=answered_by)
+def charges_of(steps: StepLog, step: Step) -> list[pb.Operation]:
+    """Returns what ends the holds of a step: its call's, and those of the guardrails of it."""
+    call, usage = steps.call(step), steps.charged_usage(step)
+    if call is None:
+        return []
+    ended = guardrail_charges(
+        call.guardrail_keys,
+        call.guardrails,
+        cut_off=usage is not None and bool(usage.unusable_reason),
     )
+    if usage is not None:
+        answered_by = _answered_by(steps, step)
+        capture = pb.CaptureRequest(key=step.key, usage=usage, answered_by=answered_by)
+        ended.append(pb.Operation(capture=capture))
+    elif isinstance(call, trajectory_pb2.ToolInvocation) and call.unsent:
+        ended.append(unsent_release(step.key, call.observation.failure))
+    return ended
 
 
 def _answered_by(steps: StepLog, step: Step) -> hold_pb2.Fallback | None:

@@ -7,20 +7,21 @@ what would fit instead. Where only the holds of other calls leave no room, the h
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 
 from episodes.clients import Ledger
 from episodes.models import Step
+from episodes.publication.trajectory import total_cost
 from episodes.shielding import shielded
 from episodes.spending.captures import (
-    capture_of,
     captured_alone,
     captured_cost,
+    charges_of,
     release,
-    unsent_release,
 )
+from episodes.spending.guardrail_holds import unknown_question
 from episodes.spending.shared_budget import shared_budget_id
 from episodes.spending.worst_case import output_tokens
 from episodes.step_log.log import StepLog, StepLogs, unknown
@@ -29,6 +30,7 @@ from podium.common.v1 import failure_pb2, usage_pb2
 from podium.ledger.v1 import cost_ledger_service_pb2 as pb
 from podium.ledger.v1 import hold_pb2
 from podium.registry.v1 import policy_pb2, toolset_pb2
+from podium_kit.guardrail_keys import call_of_guardrail
 from podium_kit.money import Money
 from podium_kit.rpc.errors import AlreadyExists, InvalidArgument
 from podium_kit.rpc.identity import Identity
@@ -57,11 +59,13 @@ PAUSES_S = (0.1, 0.2, 0.4, 0.8, 1.5, 2.0, 3.0, 4.0, 4.0, 4.0, 4.0, 4.0, 4.0)
 class GrantedHold:
     """Money held for a call, whichever of the fallback models answers it.
 
-    `output_tokens` is 0 unless the budgets cover fewer than asked.
+    `output_tokens` is 0 unless the budgets cover fewer than asked. `guardrail_keys` are those of
+    the holds for guardrails that read the call.
     """
 
     output_tokens: int = 0
     fallbacks: tuple[str, ...] = ()
+    guardrail_keys: tuple[str, ...] = ()
 
 
 Reply = GrantedHold | hold_pb2.Rejection
@@ -119,47 +123,79 @@ class Charges:
         self._logs = logs
 
     async def settle_and_reserve(
-        self, episode: RunningEpisode, log: StepLog, requests: list[pb.ReserveRequest]
+        self,
+        episode: RunningEpisode,
+        log: StepLog,
+        requests: list[pb.ReserveRequest],
+        guardrails: Sequence[pb.ReserveRequest] = (),
     ) -> list[Reply]:
         """Captures every unsettled step, releases the holds of calls that never began, and holds
         money for the requests.
 
-        Returns one reply per request: a hold, or why there is none.
+        The guardrails of the calls are held before them: a call may be clamped to all that the
+        budgets cover. Returns one reply per request: a hold, or why there is none.
         """
         if not log.is_retry:
             # An earlier attempt may have sent what it held money for.
-            log.unsent.update(request.key for request in requests)
+            log.unsent.update(each.key for each in (*guardrails, *requests))
         unsettled = log.unsettled()
-        captures = [step for step in unsettled if log.charged_usage(step) is not None]
-        releases = [
-            unsent_release(step.key, call.observation.failure)
-            for step in unsettled
-            if (call := log.invocation(step)) is not None and call.unsent
-        ]
-        payer = Payer.of(episode)
+        ended = [(step, each) for step in unsettled for each in charges_of(log, step)]
+        captures = [(step, each) for step, each in ended if each.HasField("capture")]
+        releases = [each for _, each in ended if each.HasField("release")]
+        payer, first = Payer.of(episode), guardrails or requests
         # The end of the episode asks for its holds, and must not be answered before this.
         results, cancelled = await shielded(
             self._apply(
-                [capture_of(log, step) for step in captures],
-                [*releases, *(payer.reserve(each, asks_again=True) for each in requests)],
+                [capture for _, capture in captures],
+                [*releases, *(payer.reserve(each, asks_again=True) for each in first)],
             )
         )
-        for step, result in zip(captures, results, strict=False):
-            self._logs.settle(log, step, captured_cost(result.capture.entry))
+        costs: dict[str, list[Money | None]] = {}
+        for (step, _), result in zip(captures, results, strict=False):
+            costs.setdefault(step.key, []).append(captured_cost(result.capture.entry))
         # No others: what another attempt has stored meanwhile was not asked about.
         for step in unsettled:
-            if step not in captures:
-                self._logs.settle(log, step, Money.zero(DEFAULT_CURRENCY))
+            self._logs.settle(log, step, sum_of(costs.get(step.key, [])))
         if cancelled:
             raise asyncio.CancelledError
         reserves = [result.reserve for result in results[len(captures) + len(releases) :]]
-        reserves = await retry_while_budget_is_held(
-            reserves, partial(self._reserved, payer, requests)
-        )
+        reserves = await retry_while_budget_is_held(reserves, partial(self._reserved, payer, first))
+        if guardrails:
+            return await self._reserve_guarded(
+                payer, requests, list(zip(guardrails, reserves, strict=True))
+            )
         return [reply_of(*pair) for pair in zip(reserves, requests, strict=True)]
 
+    async def _reserve_guarded(
+        self,
+        payer: "Payer",
+        requests: Sequence[pb.ReserveRequest],
+        guardrails: Sequence[tuple[pb.ReserveRequest, pb.ReserveResponse]],
+    ) -> list[Reply]:
+        """Holds money for the calls whose guardrails are paid for; releases the guardrails of the
+        others."""
+        replies: dict[str, Reply] = {}
+        held: dict[str, list[str]] = {request.key: [] for request in requests}
+        for asked, response in guardrails:
+            call_key = call_of_guardrail(asked.key) or ""
+            if response.HasField("rejection"):
+                replies[call_key] = response.rejection
+            else:
+                held[call_key].append(asked.key)
+        payable = [request for request in requests if request.key not in replies]
+        ask = partial(self._reserved, payer, payable)
+        reserves = await retry_while_budget_is_held(await ask(True), ask)
+        for request, response in zip(payable, reserves, strict=True):
+            reply = reply_of(response, request)
+            if isinstance(reply, GrantedHold):
+                reply = replace(reply, guardrail_keys=tuple(held.pop(request.key)))
+            replies[request.key] = reply
+        if unused := [key for keys in held.values() for key in keys]:
+            await self._ledger.apply([release(key, NOT_BEGUN) for key in unused])
+        return [replies[request.key] for request in requests]
+
     async def _reserved(
-        self, payer: "Payer", requests: list[pb.ReserveRequest], asks_again: bool
+        self, payer: "Payer", requests: Sequence[pb.ReserveRequest], asks_again: bool
     ) -> list[pb.ReserveResponse]:
         operations = [payer.reserve(each, asks_again=asks_again) for each in requests]
         results, cancelled = await shielded(self._apply([], operations))
@@ -190,16 +226,22 @@ class Charges:
         """Releases the holds of calls that were not made; returns the keys of those that may have
         been.
 
-        Their holds stay open: capture them.
+        Their holds stay open: capture them. Those of their guardrails are ended here.
         """
         held = await self._ledger.release_episode(episode.id)
         unsent = [key for key in held if key in log.unsent]
         if unsent:
             await self._ledger.apply([release(key, NOT_BEGUN) for key in unsent])
-        return [key for key in held if key not in log.unsent]
+        logged = {step.key for step in log.steps}
+        sent = [key for key in held if key not in log.unsent]
+        for key in sent:
+            # Those of a step in the log end with it.
+            if (call_key := call_of_guardrail(key)) and call_key not in logged:
+                await captured_alone(self._ledger, unknown_question(key))
+        return [key for key in sent if call_of_guardrail(key) is None]
 
-    async def release_unsent(self, key: str) -> None:
-        await self._ledger.apply([release(key, NOT_BEGUN)])
+    async def release_unsent(self, *keys: str) -> None:
+        await self._ledger.apply([release(key, NOT_BEGUN) for key in keys])
 
     async def settle_as_unknown(self, log: StepLog, step: Step, reason: str) -> None:
         """Captures a step whose hold an earlier attempt left, and which was settled as free."""
@@ -226,6 +268,13 @@ async def retry_while_budget_is_held(
         await asyncio.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311  no secret
         replies = await asked(True)
     return await asked(False)
+
+
+def sum_of(costs: list[Money | None]) -> Money | None:
+    """Sums what was captured for a step; None where a part of it is unknown."""
+    if not costs:
+        return Money.zero(DEFAULT_CURRENCY)
+    return None if None in costs else total_cost(costs)
 
 
 def _is_held(reply: pb.ReserveResponse) -> bool:

@@ -16,6 +16,7 @@ from episodes.webhooks.models import Event
 from podium.common.v1 import failure_pb2, usage_pb2
 from podium.episodes.v1 import check_pb2, episode_pb2, trajectory_pb2
 from podium.orchestrator.v1 import orchestrator_service_pb2 as pb
+from podium_kit.guardrail_keys import call_of_guardrail
 from podium_kit.money import Money
 
 CACHED_LOGS = 4096
@@ -94,6 +95,14 @@ class StepLog:
         if BODY_OF[step.kind] is not trajectory_pb2.ToolInvocation:
             return None
         return self._calls(step)[step.call_index]
+
+    def call(self, step: Step) -> trajectory_pb2.ModelCall | trajectory_pb2.ToolInvocation | None:
+        """Returns the billable call of a step; None for another kind of step."""
+        return self.model_calls[step.turn] if step.kind is StepKind.MODEL else self.invocation(step)
+
+    def note_sent(self, key: str) -> None:
+        """Notes that a call is about to be sent, and that its guardrails may be asked."""
+        self.unsent = {each for each in self.unsent if (call_of_guardrail(each) or each) != key}
 
     def charged_usage(self, step: Step) -> usage_pb2.Usage | None:
         if step.kind is StepKind.MODEL:

@@ -56,7 +56,7 @@ class PendingCosts:
             "podium.corpora.owed_costs.age",
             [self._reported_age],
             unit="s",
-            description="of the oldest cost of vectors or guardrails that the ledger does not have",
+            description="of the oldest cost of vectors that the ledger does not have",
         )
 
     async def send(self) -> None:

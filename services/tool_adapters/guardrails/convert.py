@@ -36,7 +36,8 @@ def _guardrail(message: policy_pb2.Guardrail) -> Guardrail:
     if message.action not in ACTIONS:
         raise InvalidCall(f"guardrail {message.name} has no action")
     stages = frozenset(STAGES[number] for number in message.stages) or frozenset(Stage)
-    return Guardrail(message.name, ACTIONS[message.action], stages, _check(message))
+    priced = bool(message.http.sku)
+    return Guardrail(message.name, ACTIONS[message.action], stages, _check(message), priced)
 
 
 def _check(message: policy_pb2.Guardrail) -> TextCheck | ServerCheck:
@@ -66,7 +67,6 @@ def _server(message: guardrail_pb2.HttpGuard) -> ServerCheck:
         secret=message.secret.name,
         timeout_s=duration_from_proto(message.timeout),
         passes_on_error=message.on_error == guardrail_pb2.GUARDRAIL_ERROR_RULE_ALLOW,
-        sku=message.sku,
     )
 
 

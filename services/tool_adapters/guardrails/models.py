@@ -53,13 +53,12 @@ class TextCheck(Protocol):
 
 @dataclass(frozen=True)
 class ServerCheck:
-    """Asks a server of the tenant's; without an SKU its answers cost nothing."""
+    """Asks a server of the tenant's."""
 
     url: str
     secret: str
     timeout_s: float
     passes_on_error: bool
-    sku: str
 
 
 @dataclass(frozen=True)
@@ -68,6 +67,7 @@ class Guardrail:
     action: GuardrailAction
     stages: frozenset[Stage]
     check: TextCheck | ServerCheck
+    has_price: bool = False
 
 
 class Readable(Protocol):

@@ -1,25 +1,17 @@
 """Guardrails that are servers of tenants, asked before a call is made and before a result is shown.
 
-Each question is paid for where the guardrail has an SKU: held before it is sent, and captured.
+The worker holds what a question costs before it makes the call, and captures it.
 """
 
 import asyncio
 import json
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from uuid_utils import uuid7
-
 from podium_kit.failures import FailureKind
-from podium_kit.metering import Dimension, Quantity, Usage, UsageSource
-from podium_kit.rpc.errors import DomainError
 from podium_kit.rpc.identity import current_identity
 from podium_kit.text import one_line
 from tool_adapters.adapter import CallFailed, reply_json
-from tool_adapters.costs.models import AdapterCost
-from tool_adapters.costs.sending import Costs
-from tool_adapters.costs.store import PostgresPendingCosts
 from tool_adapters.guardrails.models import Guardrail, GuardrailFinding, Reading, ServerCheck
 from tool_adapters.http.client import HttpClient, HttpRequest, host_of, is_success
 from tool_adapters.secret_store import SecretStore, for_header, holder
@@ -28,67 +20,21 @@ from tool_adapters.used_secrets import UsedSecrets, noting_secrets
 REASON_CHARACTERS_MAX = 300
 # An answer may repeat all texts, escaped.
 ANSWER_BYTES_MIN = 65_536
-ONE_QUESTION = Usage.of(UsageSource.MEASURED, call=1)
 
 
 class Undecided(Exception):
-    """A server gave no answer that decides; the message is the reason. `ledger_key` as in
-    GuardrailDecision."""
-
-    def __init__(self, message: str, ledger_key: str = "") -> None:
-        super().__init__(message)
-        self.ledger_key = ledger_key
+    """A server gave no answer that decides; the message is the reason."""
 
 
 @dataclass(frozen=True)
 class ServerGuardrails:
     http: HttpClient
     secrets: SecretStore
-    pending: PostgresPendingCosts
-    ledger: Costs
 
     async def find(
         self, guardrail: Guardrail, check: ServerCheck, reading: Reading
-    ) -> tuple[GuardrailFinding | None, str]:
-        """Returns what the server found, and the key of its cost. Raises Undecided."""
-        if not check.sku:
-            return await self._asked(guardrail, check, reading), ""
-        identity = current_identity()
-        cost = AdapterCost(
-            key=f"guardrails/{uuid7()}",
-            tenant=identity.tenant,
-            subject=identity.subject,
-            tool=f"guardrail {guardrail.name}",
-            sku=check.sku,
-        )
-        asked = False
-        try:
-            await self.pending.begin(cost)
-            await self.ledger.hold(
-                cost, [Quantity(Dimension.CALL, ONE_QUESTION.get(Dimension.CALL))]
-            )
-            asked = True
-            return await self._asked(guardrail, check, reading), cost.key
-        except DomainError as error:
-            raise Undecided(error.message) from error
-        except Undecided as error:
-            error.ledger_key = cost.key
-            raise
-        finally:
-            # Also where the caller has given up. What the database does not take now is charged as
-            # unknown later.
-            with suppress(DomainError):
-                await asyncio.shield(self._end(cost.key, asked=asked))
-
-    async def _end(self, key: str, *, asked: bool) -> None:
-        if asked:
-            await self.pending.end(key, ONE_QUESTION)
-        else:
-            await self.pending.unused(key)
-
-    async def _asked(
-        self, guardrail: Guardrail, check: ServerCheck, reading: Reading
     ) -> GuardrailFinding | None:
+        """Raises Undecided."""
         body = {
             "guardrail": guardrail.name,
             "stage": reading.stage.value,

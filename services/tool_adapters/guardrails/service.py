@@ -3,6 +3,7 @@ from dataclasses import dataclass, field, replace
 
 from podium_kit import telemetry
 from podium_kit.failures import FailureKind, ToolFailure
+from podium_kit.guardrail_keys import guardrail_key
 from podium_kit.limits.concurrency import FairThread
 from podium_kit.rpc.identity import current_identity
 from tool_adapters.guardrails.models import (
@@ -30,40 +31,51 @@ class Guardrails:
     async def read(
         self,
         guardrails: Sequence[Guardrail],
+        key: str,
         stage: Stage,
         subject: Subject,
+        *,
         tool: str = "",
         model: str = "",
     ) -> Read[Subject]:
-        """Reads the texts of a subject, each guardrail what those before it leave."""
+        """Reads the texts of a subject, each guardrail what those before it leave.
+
+        `key` is the call's.
+        """
         result = Read(subject)
-        for guardrail in guardrails:
+        for index, guardrail in enumerate(guardrails):
             if stage not in guardrail.stages:
                 continue
             attributes = {"podium.guardrail": guardrail.name, "podium.guardrail.stage": stage.value}
             with telemetry.span("guardrail", {**attributes}) as span:
-                result = await self._applied(guardrail, stage, result, tool, model)
+                decision = GuardrailDecision(guardrail.name, stage, Verdict.PASSED)
+                if guardrail.has_price:
+                    ledger_key = guardrail_key(key, stage.value, index)
+                    decision = replace(decision, ledger_key=ledger_key)
+                result = await self._applied(guardrail, decision, result, tool, model)
                 span.set_attribute("podium.guardrail.verdict", result.decisions[-1].verdict.value)
             if result.failure is not None:
                 break
         return result
 
     async def _applied(
-        self, guardrail: Guardrail, stage: Stage, before: Read[Subject], tool: str, model: str
+        self,
+        guardrail: Guardrail,
+        decision: GuardrailDecision,
+        before: Read[Subject],
+        tool: str,
+        model: str,
     ) -> Read[Subject]:
         subject = before.subject
-        reading = Reading(stage, tool, model, subject.texts, subject.document)
-        decision = GuardrailDecision(guardrail.name, stage, Verdict.PASSED)
+        reading = Reading(decision.stage, tool, model, subject.texts, subject.document)
         try:
-            finding, key = await self._found(guardrail, reading)
+            finding = await self._found(guardrail, reading)
         except Undecided as error:
             assert isinstance(guardrail.check, ServerCheck)
             decision = replace(decision, reason=f"it gave no answer: {error}")
-            decision = replace(decision, ledger_key=error.ledger_key)
             if guardrail.check.passes_on_error:
                 return _with(before, replace(decision, verdict=Verdict.FAILED))
             return _blocked(before, decision)
-        decision = replace(decision, ledger_key=key)
         if finding is None:
             return _with(before, decision)
         decision = replace(decision, reason=finding.reason)
@@ -74,17 +86,15 @@ class Guardrails:
         redacted = replace(before, subject=subject.with_texts(finding.texts))
         return _with(redacted, replace(decision, verdict=Verdict.REDACTED))
 
-    async def _found(
-        self, guardrail: Guardrail, reading: Reading
-    ) -> tuple[GuardrailFinding | None, str]:
+    async def _found(self, guardrail: Guardrail, reading: Reading) -> GuardrailFinding | None:
         check = guardrail.check
         if isinstance(check, ServerCheck):
             return await self.servers.find(guardrail, check, reading)
         if sum(map(len, reading.texts)) <= READ_AT_ONCE_CHARACTERS_MAX:
-            return check.find(reading), ""
+            return check.find(reading)
         # While the event loop serves others.
         tenant = current_identity().tenant
-        return await self.reading.run(tenant, lambda: check.find(reading)), ""
+        return await self.reading.run(tenant, lambda: check.find(reading))
 
 
 def _with(read: Read[Subject], decision: GuardrailDecision) -> Read[Subject]:

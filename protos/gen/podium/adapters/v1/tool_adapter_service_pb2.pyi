@@ -171,10 +171,13 @@ class CheckAnswerRequest(_message.Message):
     EPISODE_ID_FIELD_NUMBER: _builtins.int
     GUARDRAILS_FIELD_NUMBER: _builtins.int
     ANSWER_FIELD_NUMBER: _builtins.int
+    KEY_FIELD_NUMBER: _builtins.int
     episode_id: _builtins.str
     """The episode."""
     answer: _builtins.str
     """The answer."""
+    key: _builtins.str
+    """Key of the model call that gave it."""
     @_builtins.property
     def guardrails(self) -> _containers.RepeatedCompositeFieldContainer[_policy_pb2.Guardrail]:
         """What reads it, in this order."""
@@ -185,10 +188,11 @@ class CheckAnswerRequest(_message.Message):
         episode_id: _builtins.str = ...,
         guardrails: _abc.Iterable[_policy_pb2.Guardrail] | None = ...,
         answer: _builtins.str = ...,
+        key: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["answer", b"answer", "episode_id", b"episode_id", "guardrails", b"guardrails"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["answer", b"answer", "episode_id", b"episode_id", "guardrails", b"guardrails", "key", b"key"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -195,7 +195,7 @@ class DirectCall(_message.Message):
 
     @_builtins.property
     def cost(self) -> _money_pb2.Money:
-        """The cost; unset means unknown."""
+        """The cost, its guardrails' included; unset means unknown."""
 
     @_builtins.property
     def create_time(self) -> _timestamp_pb2.Timestamp:

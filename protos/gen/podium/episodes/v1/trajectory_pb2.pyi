@@ -446,6 +446,7 @@ class ModelCall(_message.Message):
     FAILURE_FIELD_NUMBER: _builtins.int
     GRANTED_OUTPUT_TOKENS_FIELD_NUMBER: _builtins.int
     GUARDRAILS_FIELD_NUMBER: _builtins.int
+    GUARDRAIL_KEYS_FIELD_NUMBER: _builtins.int
     key: _builtins.str
     """"<episode id>/<turn>/model/0"."""
     granted_output_tokens: _builtins.int
@@ -458,7 +459,7 @@ class ModelCall(_message.Message):
 
     @_builtins.property
     def cost(self) -> _money_pb2.Money:
-        """The cost; unset means unknown."""
+        """The cost, its guardrails' included; unset means unknown."""
 
     @_builtins.property
     def failure(self) -> _failure_pb2.Failure:
@@ -467,6 +468,12 @@ class ModelCall(_message.Message):
     @_builtins.property
     def guardrails(self) -> _containers.RepeatedCompositeFieldContainer[_guardrail_pb2.GuardrailDecision]:
         """Decisions of the guardrails on a final answer."""
+
+    @_builtins.property
+    def guardrail_keys(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Keys of the holds for guardrails that have a price. Those of `guardrails` were asked and
+        are in the cost.
+        """
 
     def __init__(
         self,
@@ -477,10 +484,11 @@ class ModelCall(_message.Message):
         failure: _failure_pb2.Failure | None = ...,
         granted_output_tokens: _builtins.int = ...,
         guardrails: _abc.Iterable[_guardrail_pb2.GuardrailDecision] | None = ...,
+        guardrail_keys: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["cost", b"cost", "failure", b"failure", "response", b"response"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["cost", b"cost", "failure", b"failure", "granted_output_tokens", b"granted_output_tokens", "guardrails", b"guardrails", "key", b"key", "response", b"response"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cost", b"cost", "failure", b"failure", "granted_output_tokens", b"granted_output_tokens", "guardrail_keys", b"guardrail_keys", "guardrails", b"guardrails", "key", b"key", "response", b"response"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -512,6 +520,7 @@ class ToolInvocation(_message.Message):
     GIVES_ANSWER_FIELD_NUMBER: _builtins.int
     GUARDRAILS_FIELD_NUMBER: _builtins.int
     CACHED_FIELD_NUMBER: _builtins.int
+    GUARDRAIL_KEYS_FIELD_NUMBER: _builtins.int
     key: _builtins.str
     """"<episode id>/<turn>/tool/<call index>"."""
     tool_version: _builtins.int
@@ -546,7 +555,7 @@ class ToolInvocation(_message.Message):
 
     @_builtins.property
     def cost(self) -> _money_pb2.Money:
-        """The cost, its executor's included; unset means unknown."""
+        """The cost, its executor's and its guardrails' included; unset means unknown."""
 
     @_builtins.property
     def usage(self) -> _usage_pb2.Usage:
@@ -581,6 +590,10 @@ class ToolInvocation(_message.Message):
     def guardrails(self) -> _containers.RepeatedCompositeFieldContainer[_guardrail_pb2.GuardrailDecision]:
         """Decisions of the guardrails."""
 
+    @_builtins.property
+    def guardrail_keys(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """As in ModelCall."""
+
     def __init__(
         self,
         *,
@@ -604,10 +617,11 @@ class ToolInvocation(_message.Message):
         gives_answer: _builtins.bool = ...,
         guardrails: _abc.Iterable[_guardrail_pb2.GuardrailDecision] | None = ...,
         cached: _builtins.bool = ...,
+        guardrail_keys: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["approval", b"approval", "child", b"child", "cost", b"cost", "executor", b"executor", "latency", b"latency", "observation", b"observation", "usage", b"usage"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["answered_by_model", b"answered_by_model", "approval", b"approval", "cached", b"cached", "child", b"child", "cost", b"cost", "cut_reason", b"cut_reason", "executor", b"executor", "found_tools", b"found_tools", "gives_answer", b"gives_answer", "granted_output_tokens", b"granted_output_tokens", "guardrails", b"guardrails", "key", b"key", "latency", b"latency", "latency_modelled", b"latency_modelled", "model", b"model", "observation", b"observation", "sku", b"sku", "tool_version", b"tool_version", "unsent", b"unsent", "usage", b"usage"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["answered_by_model", b"answered_by_model", "approval", b"approval", "cached", b"cached", "child", b"child", "cost", b"cost", "cut_reason", b"cut_reason", "executor", b"executor", "found_tools", b"found_tools", "gives_answer", b"gives_answer", "granted_output_tokens", b"granted_output_tokens", "guardrail_keys", b"guardrail_keys", "guardrails", b"guardrails", "key", b"key", "latency", b"latency", "latency_modelled", b"latency_modelled", "model", b"model", "observation", b"observation", "sku", b"sku", "tool_version", b"tool_version", "unsent", b"unsent", "usage", b"usage"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -711,7 +725,7 @@ class RewardFeatures(_message.Message):
 
     @_builtins.property
     def orchestrator_cost(self) -> _money_pb2.Money:
-        """The part of the cost that is the orchestrator's own tokens; unset where a price is unknown."""
+        """The part of the cost that is the orchestrator's own calls; unset where a price is unknown."""
 
     def __init__(
         self,

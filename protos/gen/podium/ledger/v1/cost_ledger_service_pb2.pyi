@@ -753,7 +753,7 @@ Global___ReverseResponse: _TypeAlias = ReverseResponse  # noqa: Y015
 
 @_typing.final
 class ApplyEmbeddingsRequest(_message.Message):
-    """Holds, posts and gives back what vectors and guardrails cost."""
+    """Holds, posts and gives back what vectors cost."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -761,7 +761,7 @@ class ApplyEmbeddingsRequest(_message.Message):
     @_builtins.property
     def operations(self) -> _containers.RepeatedCompositeFieldContainer[Global___Operation]:
         """At most 1000: reserve, capture, release and record, applied as by Apply. Keys
-        and SKUs begin with "embeddings/" or "guardrails/".
+        and SKUs begin with "embeddings/".
         """
 
     def __init__(

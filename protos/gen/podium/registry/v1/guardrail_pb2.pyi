@@ -310,8 +310,8 @@ class HttpGuard(_message.Message):
     on_error: Global___GuardrailErrorRule.ValueType
     """What follows where the server gives no usable answer."""
     sku: _builtins.str
-    """SKU of the dimension "call" by which each question is charged; begins with "guardrails/". Unset means that
-    questions cost nothing.
+    """SKU of the dimension "call" by which each question is charged, as a part of the call that it reads; begins
+    with "guardrails/". Unset means that questions cost nothing.
     """
     @_builtins.property
     def secret(self) -> _tool_pb2.SecretRef:
