@@ -1,13 +1,12 @@
 """Clients of the other services, with their errors as domain errors."""
 
-import time
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import chain, islice
 
 import grpc
-from cachetools import LRUCache
+from cachetools import LRUCache, TTLCache
 
 from episodes.errors import ModelNotFound
 from episodes.models import PolicyDecision, PolicyQuestion
@@ -264,15 +263,16 @@ def _passed_limit(alert: alert_pb2.BudgetAlert) -> PassedLimit:
 
 
 REFRESH_AFTER_S = 10.0
+TENANTS_MAX = 10_000
 
 
 class OrchestratorModels:
-    """Finds a model by name; the empty name is the default model, and a rule is in no list."""
+    """Finds a model of the caller's tenant by name; the empty name is the default model, and a rule
+    is in no list."""
 
     def __init__(self, orchestrator: OrchestratorClient) -> None:
         self._orchestrator = orchestrator
-        self._models: list[pb.Model] = []
-        self._fresh_until = 0.0
+        self._models: TTLCache[str, list[pb.Model]] = TTLCache(TENANTS_MAX, REFRESH_AFTER_S)
 
     async def find(self, name: str) -> pb.Model:
         """Raises ModelNotFound."""
@@ -280,17 +280,18 @@ class OrchestratorModels:
             if not is_rule(name):
                 raise ModelNotFound(name, RULES)
             return pb.Model(name=name, version=name, sku=RULE_SKU)
-        model = self._known(name) if time.monotonic() < self._fresh_until else None
-        if model is None:
+        tenant = current_identity().tenant
+        models = self._models.get(tenant, [])
+        if (model := _model_of(models, name)) is None:
             # Also for a name that is not remembered: it may have been published since.
-            self._models = await self._orchestrator.models()
-            self._fresh_until = time.monotonic() + REFRESH_AFTER_S
-            model = self._known(name)
+            models = self._models[tenant] = await self._orchestrator.models()
+            model = _model_of(models, name)
         if model is None:
-            raise ModelNotFound(name or "(default)", [model.name for model in self._models])
+            raise ModelNotFound(name or "(default)", [model.name for model in models])
         return model
 
-    def _known(self, name: str) -> pb.Model | None:
-        wanted = (each for each in self._models if each.name == name)
-        default = (each for each in self._models if each.is_default)
-        return next(wanted if name else default, None)
+
+def _model_of(models: Sequence[orchestrator_pb.Model], name: str) -> orchestrator_pb.Model | None:
+    wanted = (each for each in models if each.name == name)
+    default = (each for each in models if each.is_default)
+    return next(wanted if name else default, None)

@@ -84,7 +84,9 @@ async def _served_versions(
     store = VersionStore(settings.policy_store)
     async with _merged_engines(settings) as merged:
         admission: VersionAdmission
-        routing = VersionRouting(Aliases(store.root), lambda: admission.admitted)
+        routing = VersionRouting(
+            Aliases(store.root), lambda: admission.admitted, lambda: admission.owners
+        )
         admission = VersionAdmission(
             store,
             _replicas(settings, client, merged),

@@ -6,7 +6,7 @@ from podium_kit.policy_versions import Canary, CanaryPrompt, Format, Manifest, V
 from podium_kit.policy_versions.manifest import CONFIG, WEIGHTS
 
 
-def write_version(store: VersionStore, name: str, format: Format) -> str:
+def write_version(store: VersionStore, name: str, format: Format, tenant: str = "") -> str:
     """Writes a version; its name."""
     prompt = CanaryPrompt(prompt_ids=(1,), next_ids=(2,), logprobs=(-1.0,))
     manifest = Manifest(
@@ -18,6 +18,7 @@ def write_version(store: VersionStore, name: str, format: Format) -> str:
         step=1,
         offsets={},
         canary=Canary(prompts=(prompt,) * 16),
+        tenant=tenant,
     )
 
     def fill(folder: Path) -> None:

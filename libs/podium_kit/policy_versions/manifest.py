@@ -41,6 +41,8 @@ class Manifest(BaseModel):
     offsets: dict[int, int]
     """The offset of the first trajectory that was not trained on, by partition."""
     canary: Canary
+    tenant: str = ""
+    """The tenant whose episodes it learnt from, which alone may use it; "": every tenant may."""
 
     @field_validator("name", "parent")
     @classmethod

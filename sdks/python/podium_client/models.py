@@ -3025,6 +3025,10 @@ class ModelVersion(Model):
     """
     The reason why the gate did not let it through.
     """
+    tenant: str = ""
+    """
+    The tenant whose episodes it was learnt from, which alone may use and see it, besides administrators of the platform; unset means every tenant, or that its manifest cannot be read.
+    """
 
 
 class PromoteModelVersionRequest(Model):

@@ -71,6 +71,8 @@ class VersionAdmission:
         """Failed and not to be unloaded: who is balanced there would get a wrong answer."""
         self._unwanted_since: dict[str, float] = {}
         self.admitted: frozenset[str] = frozenset()
+        self.owners: dict[str, str] = {}
+        """The tenant that alone may use a version, by version; "" is every tenant."""
 
     async def reconcile(self) -> None:
         replicas = await self._all_replicas()
@@ -102,6 +104,7 @@ class VersionAdmission:
             await _unload_everywhere(name, served)
             self._report(name, 0, len(served), [rejection.why])
             return
+        self.owners[name] = manifest.tenant
         replicas = self._of(manifest, await self._replicas[manifest.format](), served)
         # At once: one that hangs takes its own time, and not each other's.
         faults = await asyncio.gather(
@@ -207,7 +210,9 @@ class VersionAdmission:
         self._stuck = {key for key in self._stuck if key in there or key[0] in silent}
 
     def _move_candidate(self) -> None:
-        admitted = [name for name in self._files.by_age() if name in self.admitted]
+        # An alias means one version for every tenant.
+        shared = {name for name in self.admitted if not self.owners[name]}
+        admitted = [name for name in self._files.by_age() if name in shared]
         if admitted and admitted[-1] != self._aliases.current(Alias.CANDIDATE):
             self._aliases.move(Alias.CANDIDATE, admitted[-1])
 

@@ -19,6 +19,7 @@ from podium_kit.policy_versions.decisions import (
 )
 from podium_kit.policy_versions.metrics import Metrics, stored_metrics
 from podium_kit.policy_versions.reports import Report, read_report
+from podium_kit.rpc.identity import Scope, current_identity
 
 
 def promote(store: VersionStore, name: str) -> str:
@@ -28,7 +29,9 @@ def promote(store: VersionStore, name: str) -> str:
     """
     current = Aliases(store.root).current(Alias.PROMOTED)
     if name != current:
-        store.verified(name)
+        if tenant := store.verified(name).tenant:
+            why = f"it was learnt from the episodes of tenant {tenant}, which alone may use it"
+            raise NotReady(name, why)
         _require_served(store, name)
         _require_let_through(read_decided(store.root, name), name, current)
         Aliases(store.root).move(Alias.PROMOTED, name)
@@ -76,23 +79,35 @@ class VersionState:
     report: Report | None
     decision: RecordedDecision | None
     faults: tuple[str, ...]
+    tenant: str | None
+    """As in Manifest; None as `step`."""
+
+    @property
+    def is_visible(self) -> bool:
+        """Callers see what their tenant may use; administrators of the platform see all."""
+        caller = current_identity()
+        return self.tenant in ("", caller.tenant) or Scope.PLATFORM_ADMIN in caller.scopes
 
 
 class VersionCatalogue:
-    """Without a store every method raises NoPolicyStore."""
+    """The versions that the caller may see. Without a store every method raises NoPolicyStore."""
 
     def __init__(self, root: Path | None) -> None:
         self._root = root
 
     async def all(self) -> list[VersionState]:
         store = self._store()
-        return await asyncio.to_thread(lambda: [_state(store, name) for name in store.names()])
+        found = await asyncio.to_thread(lambda: [_state(store, name) for name in store.names()])
+        return [state for state in found if state.is_visible]
 
     async def get(self, name: str) -> VersionState:
         store, parsed = self._store(), VersionName.parse(name)
         if parsed not in store.names():
             raise VersionNotFound(name)
-        return await asyncio.to_thread(_state, store, parsed)
+        state = await asyncio.to_thread(_state, store, parsed)
+        if not state.is_visible:
+            raise VersionNotFound(name)
+        return state
 
     async def training_steps(self, name: str) -> list[Metrics]:
         await self.get(name)
@@ -118,9 +133,10 @@ def _state(store: VersionStore, name: VersionName) -> VersionState:
     text, aliases = str(name), Aliases(store.root)
     report = read_report(store.root, text)
     faults = list(report.faults) if report else []
-    step = None
+    step = tenant = None
     try:
-        step = store.manifest(text).step
+        manifest = store.manifest(text)
+        step, tenant = manifest.step, manifest.tenant
     except ArtifactRejected as rejection:
         faults.append(rejection.why)
     return VersionState(
@@ -130,4 +146,5 @@ def _state(store: VersionStore, name: VersionName) -> VersionState:
         report=report,
         decision=read_decided(store.root, text),
         faults=tuple(dict.fromkeys(faults)),
+        tenant=tenant,
     )

@@ -1,5 +1,5 @@
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -7,12 +7,21 @@ from orchestrator_inference.errors import VersionNotServed
 from orchestrator_inference.models import EngineModel
 from podium_kit.policy_versions import Alias, Aliases
 from podium_kit.policy_versions.names import PREFIX
+from podium_kit.rpc.identity import current_identity
 
 
 class VersionRouting:
-    def __init__(self, aliases: Aliases, admitted: Callable[[], frozenset[str]]) -> None:
+    """The versions that the caller's tenant may use: shared ones and those of its episodes."""
+
+    def __init__(
+        self,
+        aliases: Aliases,
+        admitted: Callable[[], frozenset[str]],
+        owners: Callable[[], Mapping[str, str]],
+    ) -> None:
         self._aliases = aliases
         self._admitted = admitted
+        self._owners = owners
         self.in_use: Counter[str] = Counter()
 
     @contextmanager
@@ -24,7 +33,7 @@ class VersionRouting:
         VersionNotServed.
         """
         name = self._meant(asked)
-        if name.startswith(PREFIX) and name not in self._admitted():
+        if name.startswith(PREFIX) and name not in self.admitted:
             raise VersionNotServed(name)
         self.in_use[name] += 1
         try:
@@ -37,11 +46,11 @@ class VersionRouting:
 
     @property
     def admitted(self) -> frozenset[str]:
-        return self._admitted()
+        return frozenset(filter(self._may_use, self._admitted()))
 
     def with_aliases(self, models: Iterable[EngineModel]) -> tuple[EngineModel, ...]:
         """The models, and under an alias's name the admitted version it means; by name."""
-        found = {model.name: model for model in models}
+        found = {model.name: model for model in models if self._may_use(model.name)}
         for alias in Alias:
             version = self._aliases.current(alias)
             if version in found and version in self.admitted:
@@ -49,6 +58,9 @@ class VersionRouting:
                     found[version], name=alias.value, version=version, is_default=False
                 )
         return tuple(found[name] for name in sorted(found))
+
+    def _may_use(self, name: str) -> bool:
+        return self._owners().get(name, "") in ("", current_identity().tenant)
 
     def _meant(self, asked: str) -> str:
         if asked == "":

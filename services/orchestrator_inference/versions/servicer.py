@@ -24,6 +24,7 @@ def version_to_proto(state: VersionState) -> pb.ModelVersion:
         step=state.step,
         aliases=[alias.value for alias in state.aliases],
         faults=state.faults,
+        tenant=state.tenant or "",
     )
     if state.report is not None:
         found.served = state.report.ready

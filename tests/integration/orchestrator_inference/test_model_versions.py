@@ -208,3 +208,26 @@ async def test_versions_are_seen_with_the_scope_and_moved_by_platform_admins_alo
     async with serving(store.root, tmp_path, Scope.TENANT_ADMIN) as stub:
         listing = stub.ListModelVersions(pb.ListModelVersionsRequest())
         assert "lacks the scope training:read" in await rejection(listing)
+
+
+async def test_a_version_of_one_tenant_is_seen_by_it_and_operators_and_never_given_to_all(
+    store: VersionStore, tmp_path: Path
+) -> None:
+    name = "policy-users-v1"
+    store.write(make_manifest(name).model_copy(update={"tenant": "globex"}), fill)
+    report(store, name)
+    judge(store, name)
+
+    async def listed(stub: Any) -> dict[str, str]:
+        reply = await stub.ListModelVersions(pb.ListModelVersionsRequest())
+        return {version.name: version.tenant for version in reply.versions}
+
+    async with serving(store.root, tmp_path) as operator:
+        assert (await listed(operator))[name] == "globex"
+        promoting = operator.PromoteModelVersion(pb.PromoteModelVersionRequest(name=name))
+        assert "learnt from the episodes of tenant globex" in await rejection(promoting)
+    async with serving(store.root, tmp_path, Scope.TRAINING_READ) as other:
+        assert (await listed(other)).keys() == {OLD, NEW, NEWEST}
+        getting = other.GetModelVersion(pb.GetModelVersionRequest(name=name))
+        unknown = other.GetModelVersion(pb.GetModelVersionRequest(name="policy-users-v2"))
+        assert (await rejection(getting)).replace("v1", "v2") == await rejection(unknown)

@@ -24,7 +24,7 @@ EDGE_FILES = re.compile(
 # them, and an episode's activities are its clients; the workflow, the models and the stores of
 # the service still know nothing of the wire.
 STEP_LOG_FILES = re.compile(
-    r".*/episodes/((execution|spending|admission)/\w+|attachments/(checks|reading)|direct_calls/(call|executor|service)"
+    r".*/episodes/((execution|spending|admission)/\w+|attachments/(checks|reading)|direct_calls/(call|charging|executor|service)"
     r"|step_log/(log|running_episode)|publication/(records|trajectory)|workflows/search_attributes|episodes/service)\.py"
 )
 STORE_FILES = re.compile(r"(store(_\w+)?|server|worker)\.py")

@@ -7,6 +7,7 @@ import httpx
 import pytest
 
 from builders.version_folders import write_version
+from callers import make_identity
 from orchestrator_inference.engine import replicas
 from orchestrator_inference.engine.replicas import EngineReplica
 from orchestrator_inference.errors import EngineUnreachable
@@ -22,6 +23,7 @@ from podium_kit.policy_versions import (
     Unreadable,
     VersionStore,
 )
+from podium_kit.rpc.identity import acting_as
 from unit.podium_kit.policy_versions.test_store import NAME, fill, make_manifest
 
 
@@ -141,8 +143,13 @@ async def test_an_engine_that_lost_what_passed_has_restarted(tmp_path: Path) -> 
 def test_calls_are_counted_while_they_last(tmp_path: Path) -> None:
     aliases = Aliases(tmp_path)
     aliases.move(Alias.PROMOTED, NAME)
-    routing = VersionRouting(aliases, lambda: frozenset({NAME}))
-    with routing.routed("") as promoted, routing.routed(NAME), routing.routed("anything"):
+    routing = VersionRouting(aliases, lambda: frozenset({NAME}), dict)
+    with (
+        acting_as(make_identity()),
+        routing.routed("") as promoted,
+        routing.routed(NAME),
+        routing.routed("anything"),
+    ):
         assert promoted == NAME
         assert routing.in_use == {NAME: 2, "anything": 1}
     assert not routing.in_use

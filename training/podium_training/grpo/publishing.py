@@ -25,6 +25,8 @@ class Publisher:
     tokenizer: PreTrainedTokenizerBase
     precision: torch.dtype = torch.float32
     """Precision of the weights in the files; half of it halves them, and rounds."""
+    tenant: str = ""
+    """The tenant whose episodes alone are learnt from; "" where they are several tenants'."""
 
     def publish(self, model: PreTrainedModel, step: int, offsets: Mapping[int, int]) -> Manifest:
         """The version of a step, numbered by it.
@@ -52,6 +54,7 @@ class Publisher:
             step=step,
             offsets=dict(offsets),
             canary=record_canary(model, self.tokenizer),
+            tenant=self.tenant,
         )
         written = self.store.write(manifest, lambda folder: self._fill(model, folder))
         log.info("published %s", written.name)

@@ -241,8 +241,21 @@ def publisher_of(config: RunConfig) -> Publisher | None:
     store = VersionStore(config.publish.store)
     publish = config.publish
     return Publisher(
-        store, publish.run, base_digest(config.model), tokenizer, PRECISIONS[publish.precision]
+        store,
+        publish.run,
+        base_digest(config.model),
+        tokenizer,
+        PRECISIONS[publish.precision],
+        config.source.tenant if config.source else _owner_of_start(config, store),
     )
+
+
+def _owner_of_start(config: RunConfig, store: VersionStore) -> str:
+    """Returns the tenant of the version that a run continues, whose weights keep what it learnt."""
+    start = config.lora.start if config.lora else None
+    if start is None or start.absolute().parent != store.root.absolute():
+        return ""
+    return store.manifest(start.name).tenant
 
 
 def make_learner(config: RunConfig, processes: ProcessGroup) -> Learner:

@@ -11,6 +11,8 @@ import torch
 from safetensors.torch import load_file
 
 from builders.policy_versions import make_adapted, make_publisher
+from builders.version_folders import write_version
+from podium_kit.policy_versions import Format
 from podium_training.grpo.canary import NotFinite
 from podium_training.grpo.checkpoints import Checkpoint
 from podium_training.grpo.config import InvalidConfig, LoraConfig, RunConfig
@@ -58,6 +60,24 @@ def test_a_version_that_was_pruned_is_not_published_again(
     publish(make_checkpoint(config))
     assert publisher.store.names() == []
     assert "policy-demo-v1 was published and pruned before" in caplog.text
+
+
+def test_a_version_belongs_to_the_tenant_that_it_and_those_before_it_learnt_from(
+    base: Path, tmp_path: Path
+) -> None:
+    """Also one that continues it with the episodes of all."""
+    config = make_config(base, tmp_path, source={"tenant": "acme", "policy": "users"})
+    publish = publishing(config, make_learner(config, ProcessGroup()), ProcessGroup())
+    publisher = publisher_of(config)
+    assert publish is not None and publisher is not None
+    publish(make_checkpoint(config))
+    assert publisher.store.manifest("policy-demo-v1").tenant == "acme"
+    adapter = write_version(publisher.store, "policy-users-v1", Format.ADAPTER, "acme")
+    start = {"start": str(publisher.store.path(adapter))}
+    continued = publisher_of(make_config(base, tmp_path, lora=start))
+    others = publisher_of(make_config(base, tmp_path, lora={"rank": 2}))
+    assert continued is not None and others is not None
+    assert (continued.tenant, others.tenant) == ("acme", "")
 
 
 @pytest.mark.parametrize(

@@ -63,6 +63,7 @@ class ModelVersion(_message.Message):
     GATE_VERDICT_FIELD_NUMBER: _builtins.int
     GATE_COMPARED_WITH_FIELD_NUMBER: _builtins.int
     GATE_REASONS_FIELD_NUMBER: _builtins.int
+    TENANT_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """Like policy-demo-v12; never used twice."""
     step: _builtins.int
@@ -78,6 +79,10 @@ class ModelVersion(_message.Message):
     gate_compared_with: _builtins.str
     """The version it was compared with; empty for the model the run started from, and
     before the gate has decided.
+    """
+    tenant: _builtins.str
+    """The tenant whose episodes it was learnt from, which alone may use and see it, besides administrators of the
+    platform; unset means every tenant, or that its manifest cannot be read.
     """
     @_builtins.property
     def aliases(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
@@ -104,10 +109,11 @@ class ModelVersion(_message.Message):
         gate_verdict: Global___GateVerdict.ValueType = ...,
         gate_compared_with: _builtins.str = ...,
         gate_reasons: _abc.Iterable[_builtins.str] | None = ...,
+        tenant: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_step", b"_step", "step", b"step"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_step", b"_step", "aliases", b"aliases", "faults", b"faults", "gate_compared_with", b"gate_compared_with", "gate_reasons", b"gate_reasons", "gate_verdict", b"gate_verdict", "name", b"name", "replica_count", b"replica_count", "replica_ready_count", b"replica_ready_count", "served", b"served", "step", b"step"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_step", b"_step", "aliases", b"aliases", "faults", b"faults", "gate_compared_with", b"gate_compared_with", "gate_reasons", b"gate_reasons", "gate_verdict", b"gate_verdict", "name", b"name", "replica_count", b"replica_count", "replica_ready_count", b"replica_ready_count", "served", b"served", "step", b"step", "tenant", b"tenant"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__step: _TypeAlias = _typing.Literal["step"]  # noqa: Y015
     _WhichOneofArgType__step: _TypeAlias = _typing.Literal["_step", b"_step"]  # noqa: Y015

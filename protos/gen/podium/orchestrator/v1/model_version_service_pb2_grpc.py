@@ -27,8 +27,8 @@ if _version_not_supported:
 
 class ModelVersionServiceStub(object):
     """Trained versions of the orchestrator: what is served, and which one users get.
-    Versions serve every tenant, so only an administrator of the platform moves them, and grants the
-    scope to see them.
+    Most serve every tenant, so only an administrator of the platform moves them, and grants the
+    scope to see them. One that learnt from a single tenant's episodes exists for that tenant alone.
     """
 
     def __init__(self, channel):
@@ -66,8 +66,8 @@ class ModelVersionServiceStub(object):
 
 class ModelVersionServiceServicer(object):
     """Trained versions of the orchestrator: what is served, and which one users get.
-    Versions serve every tenant, so only an administrator of the platform moves them, and grants the
-    scope to see them.
+    Most serve every tenant, so only an administrator of the platform moves them, and grants the
+    scope to see them. One that learnt from a single tenant's episodes exists for that tenant alone.
     """
 
     def ListModelVersions(self, request, context):
@@ -145,8 +145,8 @@ def add_ModelVersionServiceServicer_to_server(servicer, server):
  # This class is part of an EXPERIMENTAL API.
 class ModelVersionService(object):
     """Trained versions of the orchestrator: what is served, and which one users get.
-    Versions serve every tenant, so only an administrator of the platform moves them, and grants the
-    scope to see them.
+    Most serve every tenant, so only an administrator of the platform moves them, and grants the
+    scope to see them. One that learnt from a single tenant's episodes exists for that tenant alone.
     """
 
     @staticmethod

@@ -28,8 +28,8 @@ GRPC_VERSION: str
 
 class ModelVersionServiceStub:
     """Trained versions of the orchestrator: what is served, and which one users get.
-    Versions serve every tenant, so only an administrator of the platform moves them, and grants the
-    scope to see them.
+    Most serve every tenant, so only an administrator of the platform moves them, and grants the
+    scope to see them. One that learnt from a single tenant's episodes exists for that tenant alone.
     """
 
     @_typing.overload
@@ -53,8 +53,8 @@ class ModelVersionServiceStub:
 @_typing.type_check_only
 class ModelVersionServiceAsyncStub(ModelVersionServiceStub):
     """Trained versions of the orchestrator: what is served, and which one users get.
-    Versions serve every tenant, so only an administrator of the platform moves them, and grants the
-    scope to see them.
+    Most serve every tenant, so only an administrator of the platform moves them, and grants the
+    scope to see them. One that learnt from a single tenant's episodes exists for that tenant alone.
     """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
@@ -74,8 +74,8 @@ class ModelVersionServiceAsyncStub(ModelVersionServiceStub):
 
 class ModelVersionServiceServicer(metaclass=_abc_1.ABCMeta):
     """Trained versions of the orchestrator: what is served, and which one users get.
-    Versions serve every tenant, so only an administrator of the platform moves them, and grants the
-    scope to see them.
+    Most serve every tenant, so only an administrator of the platform moves them, and grants the
+    scope to see them. One that learnt from a single tenant's episodes exists for that tenant alone.
     """
 
     @_abc_1.abstractmethod
