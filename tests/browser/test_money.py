@@ -130,3 +130,41 @@ async def test_an_auditor_sees_spending_by_hour_and_by_week(
         assert report["rows"][0]["values"][1] in {"calculator", "", console.ended}
         await person.page.wait_for_url(re.compile(f"bucket={bucket}"))
         await person.page.locator(".chart svg").first.wait_for()
+
+
+async def test_an_auditor_compares_spending_with_one_models_price(
+    person: Person, console: ConsoleUnderTest
+) -> None:
+    model = {
+        "alias": "large",
+        "model": "large-1",
+        "api": "LLM_API_OPENAI_CHAT",
+        "base_url": "https://models.example/v1",
+        "sku": "own/compared",
+    }
+    tool = {
+        "name": "compared_expert",
+        "kind": "TOOL_KIND_LLM",
+        "description": "Answers any question, at its price.",
+        "side_effect": "SIDE_EFFECT_PURE",
+        "parameters": {"type": "object", "properties": {}},
+        "connection": {"llm": {"role": "LLM_ROLE_GENERALIST", "models": [model]}},
+    }
+    price = {
+        "sku": "own/compared",
+        "currency_code": "USD",
+        "components": [{"dimension": "USAGE_DIMENSION_OUTPUT_TEXT", "unit_price": "1"}],
+    }
+    async with console.http() as client:
+        for path, body in (("/v1/prices", {"specs": [price]}), ("/v1/tools", {"spec": tool})):
+            reply = await client.post(path, json=body)
+            assert reply.is_success, reply.text
+        await finished(client, await console.start("What is 6 x 7?"))
+    await person.sign_in("auditor")
+    await person.open("/spend")
+    part = person.page.get_by_role("region", name="Saved")
+    assert await part.get_by_label("At the price of").input_value() == "compared_expert/large"
+    await part.get_by_role("button", name="Compare").click()
+    shown = await part.get_by_role("status").inner_text()
+    assert "At the price of compared_expert/large" in shown
+    assert "Spent on models" in shown

@@ -11,6 +11,7 @@ import { Table } from "../ui/Table";
 import { words } from "../words/en";
 
 const w = words.spend;
+const Savings = lazy(() => import("./Savings"));
 const SpendChart = lazy(() => import("./SpendChart"));
 const DAYS: Record<string, number> = { day: 1, week: 7, month: 30, quarter: 90 };
 
@@ -86,6 +87,9 @@ export default function Spend() {
                   { title: "Exact", minor: true, numeric: true, cell: (row) => exactMoney(row.amounts[0]) },
                 ]}
               />
+              <Suspense fallback={<Skeleton rows={2} />}>
+                <Savings start={start} />
+              </Suspense>
             </>
           );
         }}

@@ -73,6 +73,12 @@ export const words = {
     by: "Group by", day: "Day", noScope: "The scope spend:read shows what was spent.",
     dims: { TOOL: "Tool", MODEL: "Model", TEAM: "Team", USER: "User", EPISODE: "Episode" } as Record<string, string>,
   },
+  savings: {
+    title: "Saved", against: "At the price of", compare: "Compare", own: "Orchestrator's tokens in it", spent: "Spent on models", saved: "Saved",
+    hint: "Every call of a model is priced again, with its own tokens, at the price of one model.",
+    other: (model: string) => `At the price of ${model}`,
+    leftOut: (names: string) => `Left out, of unknown cost or another currency: ${names}`,
+  },
   budgets: {
     title: "Budgets", empty: "No budget", emptyHint: "Create one with podium budgets create, or POST /v1/budgets.",
     posted: "Spent", held: "Held", left: "Remaining", limit: "Limit", pace: (x: string) => `${x} × an even pace`, ends: "Its window ends", tooEarly: "A forecast needs more of it.",
