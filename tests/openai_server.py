@@ -37,7 +37,6 @@ from builders.smallest_instance import smallest_instance
 
 Body = Mapping[str, Any]
 EMBEDDING_SIZE = 8
-GATED_AFTER = 3
 
 
 @dataclass(frozen=True)
@@ -57,8 +56,9 @@ class Reply:
     cut_after: int | None = None
     # Between two events of a stream.
     pace_s: float = 0.0
-    # A stream waits for it after the first three characters.
+    # A stream waits for it after so many events, which are of one character each.
     gate: threading.Event | None = None
+    gate_after: int = 3
 
 
 Scripted = str | Mapping[str, Any] | Reply | Callable[[Body], "str | Mapping[str, Any] | Reply"]
@@ -227,7 +227,7 @@ class OpenAiServer:
         sent = 0
         try:
             async for chunk in streamed(completion, reply):
-                while sent == GATED_AFTER and reply.gate and not reply.gate.is_set():
+                while sent == reply.gate_after and reply.gate and not reply.gate.is_set():
                     await asyncio.sleep(0.005)
                 yield chunk
                 sent += 1
@@ -311,11 +311,24 @@ def packed(vector: Sequence[float]) -> str:
 
 
 async def streamed(completion: dict[str, Any], reply: Reply) -> AsyncIterator[str]:
-    """The completion as chunks of one character, then the report of usage."""
+    """The completion as chunks of one character, then the report of usage; as vLLM does, the ids of
+    its tokens are with their texts, and those of the prompt come first."""
     shared = {key: completion[key] for key in ("id", "created", "model")}
     chunk = {**shared, "object": "chat.completion.chunk", "usage": None}
+    [whole] = completion["choices"]
+    by_token = "token_ids" in whole
+    if by_token:
+        first = {"index": 0, "delta": {"role": "assistant", "content": ""}, "finish_reason": None}
+        prompt_ids = completion["prompt_token_ids"]
+        yield event({**chunk, "choices": [first], "prompt_token_ids": prompt_ids})
+    sent = 0
     for letter in reply.content[: reply.cut_after]:
         choice = {"index": 0, "delta": {"content": letter}, "finish_reason": None}
+        if by_token:
+            tokens = slice(sent, sent + len(letter.encode()))
+            content = whole["logprobs"]["content"][tokens]
+            choice |= {"token_ids": whole["token_ids"][tokens], "logprobs": {"content": content}}
+            sent = tokens.stop
         yield event({**chunk, "choices": [choice]})
     if reply.cut_after is not None:
         raise ConnectionResetError("the stream is cut, as the test says")
@@ -325,8 +338,9 @@ async def streamed(completion: dict[str, Any], reply: Reply) -> AsyncIterator[st
             made = {"index": index, **(delta if delta is not call else piece)}
             choice = {"index": 0, "delta": {"tool_calls": [made]}, "finish_reason": None}
             yield event({**chunk, "choices": [choice]})
-    logprobs = completion["choices"][0].get("logprobs")
-    last = {"index": 0, "delta": {}, "finish_reason": reply.finish_reason, "logprobs": logprobs}
+    logprobs = None if by_token else whole.get("logprobs")
+    last: dict[str, Any] = {"index": 0, "delta": {}, "finish_reason": reply.finish_reason}
+    last["logprobs"] = logprobs
     yield event({**chunk, "choices": [last]})
     yield event({**chunk, "choices": [], "usage": completion["usage"]})
     yield "data: [DONE]\n\n"

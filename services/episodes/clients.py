@@ -1,6 +1,6 @@
 """Clients of the other services, with their errors as domain errors."""
 
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import chain, islice
@@ -32,6 +32,7 @@ from podium.registry.v1.tool_registry_service_pb2_grpc import ToolRegistryServic
 from podium_kit.attachments import MediaKind
 from podium_kit.models.rules import RULE_SKU, RULES, is_rule, names_rule
 from podium_kit.postgres.group_commit import GroupCommit
+from podium_kit.rpc.errors import Unavailable
 from podium_kit.rpc.identity import Identity, current_identity
 from podium_kit.rpc.status import answered, domain_error_from
 from podium_kit.wire import duration_from_proto, money_from_proto, timestamp_from_proto
@@ -142,6 +143,23 @@ class OrchestratorClient:
     ) -> orchestrator_pb.NextActionResponse:
         """Returns the model's next action. Cancelling it stops the engine's work."""
         return await answered(self._stub.NextAction(request, timeout=timeout_s))
+
+    async def next_action_showing(
+        self,
+        request: orchestrator_pb.NextActionRequest,
+        timeout_s: float,
+        show: Callable[[str], None],
+    ) -> orchestrator_pb.NextActionResponse:
+        """Returns the model's next action, and shows its answer while the model writes it."""
+        asked = orchestrator_pb.NextActionStreamingRequest(action=request)
+        try:
+            async for event in self._stub.NextActionStreaming(asked, timeout=timeout_s):
+                if event.HasField("response"):
+                    return event.response
+                show(event.answer_part)
+        except grpc.aio.AioRpcError as error:
+            raise domain_error_from(error) from error
+        raise Unavailable("the orchestrator ended a decision without its action")
 
 
 class Adapters:

@@ -48,6 +48,7 @@ from episodes.queue.leased_episodes import Handover
 from episodes.queue.metrics import INTERVAL_S as METRICS_INTERVAL_S
 from episodes.queue.metrics import BacklogMetrics, oldest, total
 from episodes.queue.store import EPISODE_QUEUE, EpisodeQueue, WorkQueue
+from episodes.step_log.answer_parts import WatchedAnswers
 from episodes.step_log.store import StepStore
 from episodes.step_log.store_client_results import ClientResultStore
 from episodes.step_log.store_notifications import CHECK_INTERVAL_S, Notifications
@@ -99,9 +100,14 @@ async def serve(config: ServerConfig) -> None:
     quota = FileQuota(config.files_per_tenant, config.file_bytes_per_tenant)
     store = EpisodeStore(engine, quota)
     steps, outbox = StepStore(engine), OutboxStore(engine)
-    wakeups = Wakeups()
-    watcher = Watcher(store, NewsStore(engine), wakeups)
-    notifications = Notifications(engine, wakeups.notify, wakeups.notify_all)
+    wakeups, answers = Wakeups(), WatchedAnswers()
+    watcher = Watcher(store, NewsStore(engine), wakeups, answers)
+
+    def notify(news: str) -> None:
+        if not answers.take(news):
+            wakeups.notify(news)
+
+    notifications = Notifications(engine, notify, wakeups.notify_all)
     orchestrator = OrchestratorClient(channel_to(config.orchestrator_inference_target))
     registry = RegistryClient(channel_to(config.tool_registry_target))
     starter = WorkflowStarter(temporal, config.task_queue, config.temporal_timeout_s)

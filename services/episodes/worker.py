@@ -55,12 +55,17 @@ from episodes.queue.lease_worker import (
 from episodes.queue.leased_episodes import Handover, LeasedEpisodes
 from episodes.queue.store import EPISODE_QUEUE, EpisodeQueue, WorkQueue
 from episodes.spending.holds import Charges
+from episodes.step_log.answer_parts import WrittenParts
 from episodes.step_log.log import StepLogs
 from episodes.step_log.running_episode import RunningEpisodes
 from episodes.step_log.settlements import Settlements
 from episodes.step_log.store import StepStore
 from episodes.step_log.store_client_results import ClientResultStore
-from episodes.step_log.store_notifications import CHECK_INTERVAL_S, Notifications
+from episodes.step_log.store_notifications import (
+    CHECK_INTERVAL_S,
+    AnswerPartNotifier,
+    Notifications,
+)
 from episodes.store import EpisodeStore
 from episodes.tenant_events.store import TenantEventStore
 from episodes.webhooks.models import EventType
@@ -121,7 +126,8 @@ async def work(config: WorkerConfig) -> None:
         settlements = Settlements(StepStore(engine))
         offers = _offers(config, engine)
         maker = _direct_call_maker(config, engine)
-        executor = executor_of(config, engine, settlements)
+        answers = WrittenParts(AnswerPartNotifier(engine))
+        executor = executor_of(config, engine, settlements, answers)
         starter = WorkflowStarter(temporal, config.task_queue, config.temporal_timeout_s)
         holder, max_concurrency = uuid.uuid4().hex, config.max_concurrent_turns
         leases = WorkQueue(engine, EPISODE_QUEUE, holder)
@@ -140,7 +146,9 @@ async def work(config: WorkerConfig) -> None:
             LeaseWorker(calls, QueuedCalls(calls, maker), max_concurrency),
         ]
         async with (
-            _tasks(config, engine, version, settlements, starter, offers=offers) as tasks,
+            _tasks(
+                config, engine, version, settlements, starter, answers=answers, offers=offers
+            ) as tasks,
             _leases(engine, holder, runners) as leasing,
             _worker(config, engine, temporal, executor, offers) as worker,
             _probes(config, engine, temporal, [*tasks, *leasing]),
@@ -196,7 +204,7 @@ def _direct_call_maker(config: WorkerConfig, engine: AsyncEngine) -> DirectCallM
 
 
 def executor_of(
-    config: WorkerConfig, engine: AsyncEngine, settlements: Settlements
+    config: WorkerConfig, engine: AsyncEngine, settlements: Settlements, answers: WrittenParts
 ) -> EpisodeExecutor:
     channel_to = _channels(config)
     orchestrator = OrchestratorClient(channel_to(config.orchestrator_inference_target))
@@ -207,7 +215,9 @@ def executor_of(
     logs = StepLogs(StepStore(engine), settlements)
     charges = Charges(ledger, logs)
     models = OrchestratorModels(orchestrator)
-    decider = Decider(orchestrator, models, charges, logs, adapters, config.prompt_tokens_max)
+    decider = Decider(
+        orchestrator, models, charges, logs, adapters, answers, config.prompt_tokens_max
+    )
     to_registry = channel_to(config.tool_registry_target)
     registry = RegistryClient(to_registry)
     policies = PolicyChecks(RegistryPolicies(to_registry))
@@ -313,6 +323,7 @@ async def _tasks(
     settlements: Settlements,
     starter: WorkflowStarter,
     *,
+    answers: WrittenParts,
     offers: ToolOffers,
 ) -> AsyncIterator[list[BackgroundTask]]:
     outbox, producer = OutboxStore(engine), Producer(config.kafka)
@@ -354,6 +365,7 @@ async def _tasks(
         BackgroundTask("old-webhook-deliveries", trimming, WEBHOOK_FORGET_INTERVAL_S),
         BackgroundTask("old-tenant-events", events_forgotten, EVENTS_FORGET_INTERVAL_S),
         BackgroundTask("settlements", settlements.flush_next, interval_s=0),
+        BackgroundTask("answer-parts", answers.flush_next, interval_s=0),
         BackgroundTask("worker-version", version.follow, VERSION_INTERVAL_S),
         BackgroundTask("temporal-connection", version.temporal.renew, RENEWAL_INTERVAL_S),
         BackgroundTask("old-direct-calls", forgetting, FORGETTING_INTERVAL_S),

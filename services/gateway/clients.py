@@ -11,6 +11,7 @@ from google.protobuf.message import Message as ProtoMessage
 from google.protobuf.message_factory import GetMessageClass
 
 from gateway.attachments.files import file_named
+from gateway.chat.streaming import ShownAnswer
 from gateway.clients_health import ServiceState, state_of
 from gateway.config import GatewaySettings
 from gateway.convert import (
@@ -30,6 +31,7 @@ from gateway.convert import (
 from gateway.errors import ResponseStillRuns, UpstreamFault
 from gateway.limits.service import current_limits
 from gateway.models import (
+    AnswerPart,
     KeptRequest,
     ListOrder,
     MadeCall,
@@ -240,19 +242,20 @@ class EpisodesClient:
         await answer(self._stub.GetEpisode(request))
 
     async def watch(
-        self, episode_id: str, after_sequence: int = 0
-    ) -> AsyncIterator[episode_pb2.EpisodeEvent]:
-        """Every event after the sequence until the episode ends, each once, over any
-        number of broken or renewed calls. Raises after a minute without an answer."""
+        self, episode_id: str, after_sequence: int = 0, *, answer_parts: bool = False
+    ) -> AsyncIterator[episode_service_pb2.WatchEpisodeResponse]:
+        """Every event after the sequence until the episode ends, each once, over any number of
+        calls; besides, parts of the answer. Raises after a minute without an answer."""
         seen_at = time.monotonic()
         whole = episode_service_pb2.GetEpisodeRequest(episode_id=episode_id)
         while True:
             asked_after = after_sequence
             try:
-                async for event in self._watch_once(episode_id, after_sequence):
-                    after_sequence, seen_at = event.sequence, time.monotonic()
-                    yield event
-                    if event.HasField("finished"):
+                async for news in self._watch_once(episode_id, after_sequence, answer_parts):
+                    seen_at = time.monotonic()
+                    after_sequence = news.event.sequence or after_sequence
+                    yield news
+                    if news.event.HasField("finished"):
                         return
                 if after_sequence == asked_after:
                     # Nothing comes after the end, which anyone who resumes may have seen.
@@ -272,18 +275,28 @@ class EpisodesClient:
         await answer(self._stub.AnswerToolCalls(results_to_proto(results)))
 
     async def events(
-        self, episode_id: str, answered_turn: int = 0, *, with_calls: bool = False
-    ) -> AsyncIterator[ProgressNote | Outcome]:
+        self,
+        episode_id: str,
+        answered_turn: int = 0,
+        *,
+        with_calls: bool = False,
+        with_parts: bool = False,
+    ) -> AsyncIterator[ProgressNote | AnswerPart | Outcome]:
         """The watch in the gateway's own values, from the turn on that was answered.
 
-        The outcome comes last: how the episode ended, or how it stands when it waits for calls
-        of its client. Its tally is of these events alone, and so are its calls: what they gave is
-        kept until then, so they are there for those who ask for them.
+        The outcome comes last: how the episode ended, or how it stands when it waits for calls of
+        its client. Its tally is of these events alone; calls are kept for those who ask for them.
         """
         before: Tally = {}
         spent: Tally = {}
         made: list[MadeCall] = []
-        async for event in self.watch(episode_id):
+        shown = ShownAnswer()
+        async for news in self.watch(episode_id, answer_parts=with_parts):
+            event, part = news.event, news.answer_part
+            if text := part.turn > answered_turn and shown.add(part.start, part.text):
+                yield AnswerPart(text)
+            if news.HasField("answer_part"):
+                continue
             require_content(event)
             found = event_from_proto(event)
             if isinstance(found, Outcome):
@@ -331,13 +344,13 @@ class EpisodesClient:
         return episode
 
     async def _watch_once(
-        self, episode_id: str, after_sequence: int
-    ) -> AsyncIterator[episode_pb2.EpisodeEvent]:
+        self, episode_id: str, after_sequence: int, answer_parts: bool
+    ) -> AsyncIterator[episode_service_pb2.WatchEpisodeResponse]:
         request = episode_service_pb2.WatchEpisodeRequest(
-            episode_id=episode_id, after_sequence=after_sequence
+            episode_id=episode_id, after_sequence=after_sequence, answer_parts=answer_parts
         )
         async for response in self._stub.WatchEpisode(request, timeout=WATCH_RENEW_S):
-            yield response.event
+            yield response
 
     async def cancel(self, episode_id: str, reason: str) -> None:
         """Cancels it; one that has ended stays as it is."""

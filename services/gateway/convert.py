@@ -84,6 +84,7 @@ def order_to_proto(order: ListOrder) -> episode_pb2.EpisodeSpec:
         output_token_limit=order.max_tokens,
         attachments=_attachments(order),
         parallel_calls=order.parallel_calls,
+        stream_answer=order.streams,
     )
     if order.time_limit_s is not None:
         spec.time_limit.CopyFrom(duration_to_proto(order.time_limit_s))

@@ -336,6 +336,19 @@ class CallMadeAgain(Unavailable):
         )
 
 
+class AnswerMadeAgain(Unavailable):
+    """A stream cannot take back what it sent of an answer that the model began anew."""
+
+    def __init__(self, episode_id: str) -> None:
+        super().__init__(
+            f"the answer of episode {episode_id} broke off while it was streamed, and another one "
+            f"followed; the whole answer is at /v1/episodes/{episode_id}",
+            episode_id=episode_id,
+            # The same request again would be a second episode.
+            retryable="false",
+        )
+
+
 class EpisodeCancelled(FailedPrecondition):
     def __init__(self, episode_id: str) -> None:
         super().__init__(f"episode {episode_id} was cancelled", episode_id=episode_id)

@@ -153,6 +153,8 @@ class ListOrder:
     files: tuple[OrderFile, ...] = ()
     messages: tuple[SentMessage, ...] = ()
     style: AnswerStyle = NO_STYLE
+    streams: bool = False
+    """The client is shown the answer while it is written."""
 
     def choice(self, index: int, count: int) -> "ListOrder":
         """The order of one of several choices: an equal share of the budget, a seed of its own."""
@@ -263,7 +265,9 @@ class CallPart:
 
 @dataclass(frozen=True)
 class AnswerPart:
-    """The text and calls that a model without an orchestrator has written since the part before."""
+    """The text of an answer, and calls of a model without an orchestrator, written since the part
+    before.
+    """
 
     text: str
     calls: tuple[CallPart, ...] = ()

@@ -12,6 +12,7 @@ IGNORED_HEADER = "x-podium-ignored"
 # A name is the client's, and so is how many there are.
 NAMES_MAX, NAME_CHARACTERS_MAX = 30, 60
 PLAIN = "[]/:$"
+WHILE_WRITTEN = "[the answer while it is written](#the-answer-while-it-is-written)"
 
 
 class Treatment(StrEnum):

@@ -3,16 +3,18 @@
 import asyncio
 import json
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from functools import partial
 from typing import Any, TypeVar
 
+from orchestrator_inference.action.answer_text import AnswerText
 from orchestrator_inference.action.parser import parse_action
 from orchestrator_inference.action.schema import ActionOptions, Bounds
 from orchestrator_inference.action.template_reply import parse_template_reply
-from orchestrator_inference.engine.engine import Engine, ModelCall
+from orchestrator_inference.engine.engine import Engine, ModelCall, TextListener
 from orchestrator_inference.errors import (
     ContextTooLong,
     EmptyTask,
@@ -97,10 +99,41 @@ class Orchestrator:
         self._slots = asyncio.Semaphore(max_in_flight)
         self._grammars = FairThread()
 
-    async def next_action(self, situation: Situation) -> Decision:
+    async def next_action(
+        self, situation: Situation, on_answer: TextListener | None = None
+    ) -> Decision:
+        """`on_answer` gets the final answer while the model writes it, where nothing that follows
+        changes it: a schema may reject it, and without a grammar a call may follow a text."""
         if names_rule(situation.model):
             return decided_by_rule(situation)
-        return await self._routed(situation, self._decide)
+        by_template = situation.prompt_mode is PromptMode.TEMPLATE
+        if by_template or situation.rules.answer_schema:
+            on_answer = None
+        return await self._routed(situation, partial(self._decide, on_answer=on_answer))
+
+    async def next_action_streaming(self, situation: Situation) -> AsyncGenerator[str | Decision]:
+        """Yields the final answer while the model writes it, see `next_action`, and the decision
+        last."""
+        pieces: list[str] = []
+        written = asyncio.Event()
+
+        def show(piece: str) -> None:
+            pieces.append(piece)
+            written.set()
+
+        deciding = asyncio.create_task(self.next_action(situation, show))
+        deciding.add_done_callback(lambda _: written.set())
+        try:
+            while pieces or not deciding.done():
+                if not pieces:
+                    await written.wait()
+                    written.clear()
+                if piece := "".join(pieces):
+                    pieces.clear()
+                    yield piece
+            yield deciding.result()
+        finally:
+            deciding.cancel()
 
     async def count_tokens(self, situation: Situation) -> int:
         if names_rule(situation.model):
@@ -123,11 +156,18 @@ class Orchestrator:
                 # A replica that has just started: the next round brings it the version.
                 raise VersionNotServed(name) from error
 
-    async def _decide(self, situation: Situation, name: str) -> Decision:
+    async def _decide(
+        self, situation: Situation, name: str, on_answer: TextListener | None
+    ) -> Decision:
         model = await self._engine.model(name)
         situation = self._bounded(situation, model)
         toolset, constraint = await self._prepared(situation)
-        completion, left_out = await self._complete(situation, model, toolset, constraint)
+        answer = AnswerText(on_answer) if on_answer else None
+        completion, left_out = await self._complete(
+            situation, model, toolset, constraint, answer.add if answer else None
+        )
+        if answer:
+            answer.end()
         if left_out:
             log.warning("the prompt of %s is without %s", situation.key, "; ".join(left_out))
         # Of other engines the name is a hint: they answer with a dated one.
@@ -212,13 +252,14 @@ class Orchestrator:
         model: EngineModel,
         toolset: PromptToolset,
         constraint: Constraint | None,
+        on_text: TextListener | None,
     ) -> tuple[Completion, LeftOut]:
         call, left_out, room = await self._fitted(situation, model, toolset, constraint)
         by_count = True
         async with self._slots:
             while True:
                 try:
-                    return await self._engine.complete(call), left_out
+                    return await self._engine.complete(call, on_text), left_out
                 except ContextTooLong:
                     # Once by the engine's count. What is kept may have more tokens a byte than
                     # what is left out, so after that by halves.

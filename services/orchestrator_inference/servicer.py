@@ -1,3 +1,5 @@
+from collections.abc import AsyncIterator
+from contextlib import aclosing
 from typing import Any
 
 import grpc
@@ -20,6 +22,17 @@ class OrchestratorServicer(rpc.OrchestratorServiceServicer):
     ) -> pb.NextActionResponse:
         decision = await self._orchestrator.next_action(situation_from_proto(request))
         return decision_to_proto(decision)
+
+    async def NextActionStreaming(
+        self, request: pb.NextActionStreamingRequest, context: Context
+    ) -> AsyncIterator[pb.NextActionStreamingResponse]:
+        situation = situation_from_proto(request.action)
+        async with aclosing(self._orchestrator.next_action_streaming(situation)) as events:
+            async for event in events:
+                if isinstance(event, str):
+                    yield pb.NextActionStreamingResponse(answer_part=event)
+                else:
+                    yield pb.NextActionStreamingResponse(response=decision_to_proto(event))
 
     async def CountTokens(
         self, request: pb.CountTokensRequest, context: Context

@@ -6468,6 +6468,10 @@ class EpisodeSpec(Model):
     """
     Most independent tool calls in one turn, within what the policy and the operator allow; 0 means the policy's number. Where that is unset as well, the model decides: 4 for models that were trained to make several, 1 for any other. Holds for episodes that its tools start.
     """
+    stream_answer: bool = False
+    """
+    True if watchers may be shown the final answer while the model writes it, see WatchEpisodeRequest.answer_parts. An answer that something may still change, as a guardrail that reads it, is never shown before it is whole. Unset for episodes that its tools start.
+    """
     replay_of: str = ""
     """
     Id of an ended episode that the caller may read, which this one replays: no tool with effects is called. Such a call is answered by what the earlier episode recorded for the same tool and arguments, at no cost; one that it did not make ends this episode as diverged. Tools that only read are called. Unset means that tools are called.
@@ -6642,6 +6646,10 @@ class ModelCall(Model):
     guardrail_keys: list[str] = []
     """
     Keys of the holds for guardrails that have a price. Those of `guardrails` were asked and are in the cost.
+    """
+    answer_shown: bool = False
+    """
+    True if watchers may have been shown an answer while it was written.
     """
 
 

@@ -48,6 +48,15 @@ def episode_to_proto(stored: StoredEpisode) -> pb.Episode:
     return episode
 
 
+def watched_to_proto(progress: EpisodeProgress) -> episode_service_pb2.WatchEpisodeResponse:
+    if progress.part is None:
+        return episode_service_pb2.WatchEpisodeResponse(event=event_to_proto(progress))
+    part = episode_service_pb2.EpisodeAnswerPart(
+        turn=progress.part.turn, start=progress.part.start, text=progress.part.text
+    )
+    return episode_service_pb2.WatchEpisodeResponse(answer_part=part)
+
+
 def event_to_proto(progress: EpisodeProgress) -> pb.EpisodeEvent:
     event = pb.EpisodeEvent(sequence=progress.sequence)
     if progress.step is not None:

@@ -50,6 +50,7 @@ SPEC_METADATA = frozenset(
         "price_factors",
         "output_token_limit",
         "parallel_calls",
+        "stream_answer",
     }
 )
 RETURNED_METADATA = frozenset({"observation", "cost", "latency", "usage", "child"})

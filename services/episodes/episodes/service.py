@@ -161,11 +161,18 @@ class Episodes:
     async def count(self, wanted: EpisodeFilter, bucket: timedelta | None) -> EpisodeCounts:
         return await self.search.count(current_identity().tenant, wanted, bucket)
 
-    async def watch(self, episode_id: str, after: int) -> AsyncIterator[EpisodeProgress]:
+    async def watch(
+        self, episode_id: str, after: int, *, answer_parts: bool
+    ) -> AsyncIterator[EpisodeProgress]:
         reader = current_identity()
-        async for progress in self.watcher.follow(reader.tenant, episode_id, after):
+        following = self.watcher.follow(reader.tenant, episode_id, after, answer_parts=answer_parts)
+        async for progress in following:
             subject = progress.episode.new.subject
             readable = may_read(subject, reader)
+            if progress.part is not None:
+                if readable:
+                    yield progress
+                continue
             if not readable and may_read(subject, reader, awaits_approval=True):
                 # An approver reads until the call is decided.
                 readable = may_read_episode(await self.get(episode_id))

@@ -7,9 +7,9 @@ from episodes.approvals.convert import place_from_token, token_of, waiting_to_pr
 from episodes.attachments.checks import own_quota_from_proto
 from episodes.episodes.convert import (
     episode_to_proto,
-    event_to_proto,
     feedback_from_proto,
     feedback_to_proto,
+    watched_to_proto,
 )
 from episodes.episodes.convert_search import (
     bucket_from_proto,
@@ -88,8 +88,11 @@ class EpisodesServicer(EpisodeServiceServicer):
     async def WatchEpisode(
         self, request: pb.WatchEpisodeRequest, context: Context
     ) -> AsyncIterator[pb.WatchEpisodeResponse]:
-        async for progress in self._episodes.watch(request.episode_id, request.after_sequence):
-            yield pb.WatchEpisodeResponse(event=event_to_proto(progress))
+        watch = self._episodes.watch(
+            request.episode_id, request.after_sequence, answer_parts=request.answer_parts
+        )
+        async for progress in watch:
+            yield watched_to_proto(progress)
 
     async def CancelEpisode(
         self, request: pb.CancelEpisodeRequest, context: Context

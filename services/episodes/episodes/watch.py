@@ -6,11 +6,13 @@ the listener's connection costs a second, any other ten, and never an event.
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import nullcontext
 from dataclasses import dataclass
 
 from episodes.episodes.store_watch import NewsStore
 from episodes.keys import canonical_id
 from episodes.models import SEQUENCE_MAX, EpisodeState, Step, StoredEpisode
+from episodes.step_log.answer_parts import ArrivingParts, WatchedAnswers, WrittenPart
 from episodes.step_log.wakeups import Wakeups
 from episodes.store import EpisodeStore
 from podium_kit.rpc.bounds import OutOfBounds
@@ -22,27 +24,33 @@ FALLBACK_INTERVAL_S = 10.0
 class EpisodeProgress:
     """One event: its sequence, and the step or the ended episode it reports.
 
-    Sequence 1 is the start, step n is n + 1, the end comes last.
+    Sequence 1 is the start, step n is n + 1, the end comes last. A part of an answer is no event:
+    its sequence is that of the event before it.
     """
 
     sequence: int
     episode: StoredEpisode
     step: Step | None = None
     content_withheld: bool = False
+    part: WrittenPart | None = None
 
 
 class Watcher:
     """Follows any number of episodes with one database listener."""
 
-    def __init__(self, episodes: EpisodeStore, news: NewsStore, wakeups: Wakeups) -> None:
+    def __init__(
+        self, episodes: EpisodeStore, news: NewsStore, wakeups: Wakeups, answers: WatchedAnswers
+    ) -> None:
         self._episodes = episodes
         self._news = news
         self._wakeups = wakeups
+        self._answers = answers
 
     async def follow(
-        self, tenant: str, episode_id: str, after: int
+        self, tenant: str, episode_id: str, after: int, *, answer_parts: bool = False
     ) -> AsyncIterator[EpisodeProgress]:
-        """Yields events after a sequence, in order and without gaps, until the end.
+        """Yields events after a sequence, in order and without gaps, until the end; between them
+        parts of the answer, if those are asked for.
 
         Raises EpisodeNotFound, and OutOfBounds for a sequence that no event can have.
         """
@@ -54,13 +62,18 @@ class Watcher:
         # Notifications have the id as it is stored.
         episode_id = canonical_id(episode_id) or episode_id
         # The stored steps are read after the wake-up is set, so it covers those that they lack.
-        with self._wakeups.of(episode_id) as news:
+        shown = self._answers.of(episode_id) if answer_parts else nullcontext()
+        with self._wakeups.of(episode_id) as news, shown as parts:
             stored = await self._episodes.get(tenant, episode_id)
-            async for progress in self._events(stored, after, news):
+            async for progress in self._events(stored, after, news, parts):
                 yield progress
 
     async def _events(
-        self, stored: StoredEpisode, after: int, news: asyncio.Event
+        self,
+        stored: StoredEpisode,
+        after: int,
+        news: asyncio.Event,
+        parts: ArrivingParts | None,
     ) -> AsyncIterator[EpisodeProgress]:
         seen = after
         if seen < 1:
@@ -78,7 +91,8 @@ class Watcher:
             if end:
                 yield EpisodeProgress(seen + 1, stored.ended(end))
                 return
-            await _wait(news)
+            async for part in _parts_until(news, parts):
+                yield EpisodeProgress(seen, stored, part=part)
 
 
 def _settled(steps: list[Step]) -> list[Step]:
@@ -87,6 +101,25 @@ def _settled(steps: list[Step]) -> list[Step]:
         if not step.settled:
             return steps[:place]
     return steps
+
+
+async def _parts_until(
+    news: asyncio.Event, parts: ArrivingParts | None
+) -> AsyncIterator[WrittenPart]:
+    """Yields parts of an answer until there is news of steps."""
+    if parts is None:
+        await _wait(news)
+        return
+    waiting = asyncio.create_task(_wait(news))
+    try:
+        while not waiting.done():
+            arriving = asyncio.create_task(parts.arrived())
+            await asyncio.wait({waiting, arriving}, return_when=asyncio.FIRST_COMPLETED)
+            arriving.cancel()
+            for part in parts.taken():
+                yield part
+    finally:
+        waiting.cancel()
 
 
 async def _wait(news: asyncio.Event) -> None:

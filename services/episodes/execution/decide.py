@@ -1,7 +1,8 @@
 """One model call: holds its worst case, asks the orchestrator, logs its decision.
 
 The third reply that the engine cut at its token limit ends the episode: the model has been asked
-twice to be briefer, and every turn is paid.
+twice to be briefer, and every turn is paid. So does the first one of an answer that was shown while
+it was written.
 """
 
 import hashlib
@@ -19,6 +20,7 @@ from episodes.publication.trajectory import children_cost, total_cost
 from episodes.spending.guardrail_holds import ANSWER_STAGES, guardrail_holds
 from episodes.spending.holds import Charges, GrantedHold
 from episodes.spending.worst_case import hold_request, token_worst_case, tokens_max
+from episodes.step_log.answer_parts import AnswerAttempt, WrittenParts
 from episodes.step_log.log import StepLog, StepLogs, observations
 from episodes.step_log.running_episode import RunningEpisode
 from podium.common.v1 import money_pb2
@@ -46,6 +48,7 @@ class Decider:
     charges: Charges
     logs: StepLogs
     adapters: Adapters
+    answers: WrittenParts
     prompt_tokens_max: int
 
     async def decide(
@@ -68,8 +71,9 @@ class Decider:
         request.sampling.max_tokens = reply.output_tokens or request.sampling.max_tokens
         add_remaining_limits(request, episode, log)
         log.note_sent(request.key)
+        shown = AnswerAttempt(self.answers, episode.id, turn) if _shows_answer(episode) else None
         try:
-            response = await self.orchestrator.next_action(request, MODEL_TIMEOUT_S)
+            response = await self._asked(request, shown)
         except TRANSIENT:
             raise
         except DomainError:
@@ -81,10 +85,18 @@ class Decider:
             response=response,
             granted_output_tokens=reply.output_tokens,
             guardrail_keys=reply.guardrail_keys,
+            answer_shown=shown is not None and shown.has_begun,
         )
         await self._read_answer(episode, call)
         await self.logs.append(log, [(turn, StepKind.MODEL, 0, call)])
         return None
+
+    async def _asked(
+        self, request: pb.NextActionRequest, shown: AnswerAttempt | None
+    ) -> pb.NextActionResponse:
+        if shown is None:
+            return await self.orchestrator.next_action(request, MODEL_TIMEOUT_S)
+        return await self.orchestrator.next_action_showing(request, MODEL_TIMEOUT_S, shown.show)
 
     async def _read_answer(self, episode: RunningEpisode, call: trajectory_pb2.ModelCall) -> None:
         """Has the policy's guardrails read a final answer, before it is recorded."""
@@ -110,6 +122,11 @@ class Decider:
         input_tokens = min(tokens_max(request.ByteSize()), self.prompt_tokens_max)
         worst_case = token_worst_case(input_tokens, request.sampling.max_tokens)
         return hold_request(request.key, model.name, model.name, model.sku, worst_case, turn=turn)
+
+
+def _shows_answer(episode: RunningEpisode) -> bool:
+    """Returns whether a text of the answer is final once it is written, for someone who asked."""
+    return episode.spec.stream_answer and not episode.toolset.guardrails
 
 
 def _rejected(rejection: hold_pb2.Rejection) -> Finished:
@@ -230,6 +247,9 @@ FINISH_LENGTH = "length"
 def ending_after_cuts(log: StepLog, turn: int) -> Finished | None:
     if not _was_cut(log.model_calls[turn]):
         return None
+    if log.model_calls[turn].answer_shown:
+        # What was shown cannot be taken back for a shorter answer.
+        return Finished(StopReason.OUTPUT_LIMIT)
     cut = [number for number, call in sorted(log.model_calls.items()) if _was_cut(call)]
     if len(cut) < CUT_REPLIES_MAX:
         return None

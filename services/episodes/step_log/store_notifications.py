@@ -1,19 +1,39 @@
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-# Steps of episodes, and ends of direct calls.
+from podium_kit.postgres.engine import autocommit
+
+# Steps of episodes and parts of their answers, and ends of direct calls.
 CHANNEL = "episode_steps"
 CHECK_INTERVAL_S = 1.0
 ALIVE = text("SELECT 1")
+# Nothing is stored, so nothing needs a disk flush.
+NOTIFY_PARTS = text(
+    """
+    SELECT set_config('synchronous_commit', 'off', true),
+           (SELECT count(pg_notify('episode_steps', part))
+            FROM unnest(CAST(:parts AS text[])) AS part)
+    """
+)
+
+
+class AnswerPartNotifier:
+    def __init__(self, engine: AsyncEngine) -> None:
+        self._engine = engine
+
+    async def send(self, notifications: Sequence[str]) -> None:
+        async with autocommit(self._engine) as connection:
+            await connection.execute(NOTIFY_PARTS, {"parts": list(notifications)})
 
 
 class Notifications:
     """One listening connection for the whole process.
 
-    `notify` gets the ids of changed rows, `missed` is called where notifications may be lost.
+    `notify` gets the ids of changed rows and parts of answers, `missed` is called where
+    notifications may be lost.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-from gateway.parameters import ApiParameters, honoured, ignored, rejected
+from gateway.parameters import WHILE_WRITTEN, ApiParameters, honoured, ignored, rejected
 
 CHAT = ApiParameters(
     (
@@ -24,7 +24,7 @@ CHAT = ApiParameters(
             " the model and the operator allow",
         ),
         honoured("response_format", words="text, json_object, json_schema"),
-        honoured("stream", words="turns as `reasoning_content`, then the answer or the calls"),
+        honoured("stream", words=f"turns as `reasoning_content`, {WHILE_WRITTEN}, or the calls"),
         honoured("stream_options", words="`include_usage`; what else it has is ignored"),
         honoured("temperature", "top_p", words="of every turn's completion"),
         honoured("seed", words="of every turn's completion; the choice's index is added to it"),

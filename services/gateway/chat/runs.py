@@ -2,12 +2,14 @@ import asyncio
 import logging
 import time
 from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
 from typing import Protocol
 
 from gateway.chat.catalogue import Choice
-from gateway.chat.outcomes import ERROR_OF_FAILURE, REASON_OF_FAILURE
+from gateway.chat.outcomes import CUT_SHORT, ERROR_OF_FAILURE, REASON_OF_FAILURE, has_answer
 from gateway.episode_ids import EpisodeId
 from gateway.errors import (
+    AnswerMadeAgain,
     AnswerTooLate,
     CallMadeAgain,
     CallTooLate,
@@ -40,7 +42,9 @@ class Run(Protocol):
     @property
     def answered_turn(self) -> int: ...
     async def start(self, order: ListOrder) -> None: ...
-    def events(self, *, with_calls: bool = False) -> AsyncIterator[Progress | Outcome]: ...
+    def events(
+        self, *, with_calls: bool = False, with_parts: bool = False
+    ) -> AsyncIterator[Progress | Outcome]: ...
     async def outcome(self, *, with_calls: bool = False) -> Outcome: ...
     async def leave(self, reason: str) -> None: ...
 
@@ -48,10 +52,15 @@ class Run(Protocol):
 Event = Progress | Outcome | DomainError
 
 
-async def merged(runs: Sequence[Run]) -> AsyncIterator[tuple[int, Event]]:
+async def merged(
+    runs: Sequence[Run], *, with_parts: bool = False
+) -> AsyncIterator[tuple[int, Event]]:
     """Merges the events of runs, by index; each run ends with an outcome or an error."""
     events: asyncio.Queue[tuple[int, Event]] = asyncio.Queue()
-    following = [asyncio.create_task(_follow(*each, events)) for each in enumerate(runs)]
+    following = [
+        asyncio.create_task(_follow(index, run.events(with_parts=with_parts), events))
+        for index, run in enumerate(runs)
+    ]
     try:
         running = len(following)
         while running:
@@ -63,9 +72,11 @@ async def merged(runs: Sequence[Run]) -> AsyncIterator[tuple[int, Event]]:
             task.cancel()
 
 
-async def _follow(index: int, run: Run, events: asyncio.Queue[tuple[int, Event]]) -> None:
+async def _follow(
+    index: int, source: AsyncIterator[Event], events: asyncio.Queue[tuple[int, Event]]
+) -> None:
     try:
-        async for event in run.events():
+        async for event in source:
             events.put_nowait((index, event))
     except DomainError as error:
         events.put_nowait((index, error))
@@ -76,8 +87,13 @@ class EpisodeRunner(Protocol):
     async def count_tokens(self, order: ListOrder) -> int: ...
     async def answer(self, results: ToolResults) -> None: ...
     def events(
-        self, episode_id: str, answered_turn: int = 0, *, with_calls: bool = False
-    ) -> AsyncIterator[ProgressNote | Outcome]: ...
+        self,
+        episode_id: str,
+        answered_turn: int = 0,
+        *,
+        with_calls: bool = False,
+        with_parts: bool = False,
+    ) -> AsyncIterator[Progress | Outcome]: ...
     async def cancel(self, episode_id: str, reason: str) -> None: ...
 
 
@@ -110,10 +126,18 @@ class EpisodeRun:
                 return event
         raise AssertionError("a watch ends with an outcome or an error")
 
-    async def events(self, *, with_calls: bool = False) -> AsyncIterator[Progress | Outcome]:
-        """Yields progress, and the outcome last. Raises AnswerTooLate, WatchLost."""
+    async def events(
+        self, *, with_calls: bool = False, with_parts: bool = False
+    ) -> AsyncIterator[Progress | Outcome]:
+        """Yields progress, and the outcome last: its answer begins with the parts.
+
+        Raises AnswerTooLate, WatchLost, AnswerMadeAgain.
+        """
         deadline = time.monotonic() + self._wait_s
-        source = self._episodes.events(self.episode_id, self.answered_turn, with_calls=with_calls)
+        source = self._episodes.events(
+            self.episode_id, self.answered_turn, with_calls=with_calls, with_parts=with_parts
+        )
+        shown = list[AnswerPart]()
         while not self._is_over:
             try:
                 event = await asyncio.wait_for(anext(source), deadline - time.monotonic())
@@ -124,7 +148,19 @@ class EpisodeRun:
                 self._is_over = True
                 raise WatchLost(self.episode_id) from error
             self._is_over = isinstance(event, Outcome)
+            if isinstance(event, AnswerPart):
+                shown.append(event)
+            elif isinstance(event, Outcome) and shown:
+                event = self._after(shown, event)
             yield event
+
+    def _after(self, shown: Sequence[AnswerPart], outcome: Outcome) -> Outcome:
+        """The outcome of an answer that was shown; one that a limit cut short is what was shown."""
+        if not outcome.answer and outcome.stop_reason in CUT_SHORT:
+            return replace(outcome, answer="".join(part.text for part in shown))
+        if has_answer(outcome) and not begins_with(outcome, shown):
+            raise AnswerMadeAgain(self.episode_id)
+        return outcome
 
     async def leave(self, reason: str) -> None:
         """Cancels the episode if the gateway named it: no client can come back for it. One that
@@ -198,7 +234,9 @@ class DirectRun:
                 self.episode_id, order, tool, alias, ends_with_caller=self._ends_with_caller
             )
 
-    async def events(self, *, with_calls: bool = False) -> AsyncIterator[Progress | Outcome]:
+    async def events(
+        self, *, with_calls: bool = False, with_parts: bool = False
+    ) -> AsyncIterator[Progress | Outcome]:
         assert self._answer is not None, "a run is started before it is followed"
         deadline = time.monotonic() + self._wait_s
         events, parts = self._answer.events(), list[AnswerPart]()

@@ -48,7 +48,7 @@ class ChatRun:
         ends: Ends = {}
         for index in range(len(self.runs)):
             yield chunks.opening(index, may_call=bool(self.request.tools))
-        async for index, event in self._events():
+        async for index, event in self._events(with_parts=True):
             if isinstance(event, ProgressNote):
                 yield chunks.reasoning(index, event.line)
                 continue
@@ -65,8 +65,8 @@ class ChatRun:
         except DomainError as error:
             yield data(error_body(error))
 
-    async def _events(self) -> AsyncIterator[tuple[int, Event]]:
-        async for index, event in merged(self.runs):
+    async def _events(self, *, with_parts: bool = False) -> AsyncIterator[tuple[int, Event]]:
+        async for index, event in merged(self.runs, with_parts=with_parts):
             stops = self.request.stop or ()
             yield index, stopped(event, stops) if isinstance(event, Outcome) else event
 

@@ -26,6 +26,11 @@ class Body(Protocol):
     def order(self, choice: Choice) -> ListOrder: ...
 
 
+class AnsweredBody(Body, Protocol):
+    @property
+    def stream(self) -> bool: ...
+
+
 @dataclass(frozen=True)
 class StartedRuns:
     runs: list[Run]
@@ -46,7 +51,7 @@ class EpisodeStarter:
     keepalive_s: float
     cancel_on_disconnect: bool
 
-    async def start(self, body: Body, request: Request, count: int = 1) -> StartedRuns:
+    async def start(self, body: AnsweredBody, request: Request, count: int = 1) -> StartedRuns:
         """Starts so many, or gives the results to the one that waits for them, before anything is
         sent."""
         choice = await self.catalogue.resolve(body.model)
@@ -59,6 +64,7 @@ class EpisodeStarter:
             await run.go_on(results)
             return StartedRuns([run], body.ignored())
         order, loosened = await _order(body, choice)
+        order = replace(order, streams=body.stream)
         async with self.episode_ids.starting(request.headers, await request.body()) as episode:
             begun = [self._new(episode.choice(index), choice) for index in range(count)]
             return StartedRuns(await self._started(begun, order), (*body.ignored(), *loosened))

@@ -35,6 +35,29 @@ class StreamedText:
         return ready
 
 
+class ShownAnswer:
+    """The text of an episode's answer that is shown while attempts at its turns write it."""
+
+    def __init__(self) -> None:
+        self._text = ""
+        self._place = 0
+
+    def add(self, start: int, text: str) -> str:
+        """Returns what a part adds to what is shown.
+
+        It is nothing after a lost part, and as long as another attempt repeats or contradicts it.
+        """
+        if start not in (0, self._place):
+            return ""
+        self._place = start + len(text)
+        known = self._text[start : self._place]
+        if not text.startswith(known):
+            self._place = -1
+            return ""
+        self._text += text[len(known) :]
+        return text[len(known) :]
+
+
 def _begin(text: str, stop: str) -> int:
     """The first place from which on a text is a stop, or may become one; else its end."""
     if (at := text.find(stop)) >= 0:

@@ -1,4 +1,4 @@
-from gateway.parameters import ApiParameters, honoured, ignored, rejected
+from gateway.parameters import WHILE_WRITTEN, ApiParameters, honoured, ignored, rejected
 
 MESSAGES = ApiParameters(
     (
@@ -19,7 +19,7 @@ MESSAGES = ApiParameters(
         honoured("max_tokens", words="as above"),
         honoured("temperature", "top_p", words="of every turn's completion"),
         honoured("stop_sequences", words="as `stop` above, up to 64"),
-        honoured("stream", words="the answer or the calls"),
+        honoured("stream", words=f"{WHILE_WRITTEN}, or the calls"),
         honoured("output_config", words="`format`: json_schema; `effort` is not read"),
         honoured("podium", words="what Anthropic's parameters cannot say"),
         ignored(

@@ -90,7 +90,7 @@ async def streamed(run: Run, request: MessageRequest) -> AsyncIterator[bytes]:
     stops = request.stop_sequences or ()
     text, begins = StreamedText(stops), True
     try:
-        async for event in run.events():
+        async for event in run.events(with_parts=True):
             if isinstance(event, AnswerPart) and (ready := text.add(event.text)):
                 if begins:
                     yield _start(0, {"type": "text", "text": ""})

@@ -1,4 +1,4 @@
-from gateway.parameters import ApiParameters, honoured, ignored, rejected
+from gateway.parameters import WHILE_WRITTEN, ApiParameters, honoured, ignored, rejected
 
 RESPONSES = ApiParameters(
     (
@@ -19,7 +19,7 @@ RESPONSES = ApiParameters(
         ),
         honoured("parallel_tool_calls", words="as above"),
         honoured("text", words="`format`: text, json_object, json_schema"),
-        honoured("stream", "background", words="not both"),
+        honoured("stream", "background", words=f"not both; a stream has {WHILE_WRITTEN}"),
         honoured("temperature", "top_p", "max_output_tokens", "metadata", words="as above"),
         honoured("podium", words="what OpenAI's parameters cannot say"),
         ignored("store", words="every response is kept, as episodes are"),

@@ -237,6 +237,10 @@ class FollowUp:
     def answer_parameter(self) -> str:
         return self.request.answer_parameter
 
+    @property
+    def stream(self) -> bool:
+        return self.request.stream
+
     def ignored(self) -> tuple[str, ...]:
         return self.request.ignored()
 

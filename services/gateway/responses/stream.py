@@ -24,9 +24,10 @@ async def streamed(run: Run, shape: Shape) -> AsyncIterator[bytes]:
     yield events.event("response.created", response=shape.running())
     yield events.event("response.in_progress", response=shape.running())
     try:
-        async for news in run.events(with_calls=bool(shape.servers)):
+        # The text is the first item, but for calls of MCP servers, which are known at the end.
+        with_calls = bool(shape.servers)
+        async for news in run.events(with_calls=with_calls, with_parts=not with_calls):
             if isinstance(news, AnswerPart):
-                # A model without an orchestrator: its text is the first item.
                 for event in events.written(shape.message(""), news.text):
                     yield event
             elif isinstance(news, Outcome):

@@ -30,6 +30,7 @@ from gateway.rest.routes import Route
 from podium_kit import telemetry
 from podium_kit.rpc.errors import DomainError
 from podium_kit.rpc.texts import require_no_nul
+from podium_kit.wire import json_values
 
 Endpoint = Callable[[Request], Awaitable[Response]]
 WITH_BODY = {"POST", "PUT", "PATCH"}
@@ -107,7 +108,8 @@ class Transcoder:
         after_sequence = _sequence(given or "0", "Last-Event-ID" if resumed else "after_sequence")
         # Asked first, so that an unknown episode is a 404 and not a broken stream.
         await self.episodes.check_exists(episode_id)
-        events = self._watch(episode_id, after_sequence)
+        answer_parts = _flag(request, "answer_parts")
+        events = self._watch(episode_id, after_sequence, answer_parts)
         return sse_response(kept_alive(events, self.keepalive_s, self.draining))
 
     async def _tenant_events(self, request: Request) -> StreamingResponse:
@@ -118,9 +120,17 @@ class Transcoder:
         first = await anext(events)
         return sse_response(kept_alive(_sent(first, events), self.keepalive_s, self.draining))
 
-    async def _watch(self, episode_id: str, after_sequence: int) -> AsyncIterator[bytes]:
+    async def _watch(
+        self, episode_id: str, after_sequence: int, answer_parts: bool
+    ) -> AsyncIterator[bytes]:
+        watch = self.episodes.watch(episode_id, after_sequence, answer_parts=answer_parts)
         try:
-            async for event in self.episodes.watch(episode_id, after_sequence):
+            async for news in watch:
+                if news.HasField("answer_part"):
+                    # Without an id: it is not what a watch resumes from.
+                    yield b"event: answer_part\n" + data(json_values(news.answer_part))
+                    continue
+                event = news.event
                 head = f"id: {event.sequence}\nevent: {event_kind(event)}\n"
                 yield f"{head}data: {event_json(event)}\n\n".encode()
         except DomainError as error:
@@ -171,6 +181,13 @@ def _sequence(given: str, param: str) -> int:
             param=param,
         )
     return int(given)
+
+
+def _flag(request: Request, name: str) -> bool:
+    given = request.query_params.get(name, "false")
+    if given not in ("true", "false"):
+        raise MalformedRequest(f"{given[:40]!r} is neither true nor false", param=name)
+    return given == "true"
 
 
 def _json(body: bytes, headers: dict[str, str] | None = None) -> Response:

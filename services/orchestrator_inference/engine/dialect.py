@@ -27,7 +27,11 @@ class Dialect:
             body["chat_template_kwargs"] = dict(call.template_arguments)
         return body
 
-    def body(self, call: ModelCall) -> dict[str, Any]:
+    def constrains(self, call: ModelCall) -> bool:
+        """Returns whether the reply is bound by the call's grammar."""
+        return self.json_schema and call.constraint is not None
+
+    def body(self, call: ModelCall, *, streams: bool = False) -> dict[str, Any]:
         sampling = call.sampling
         body: dict[str, Any] = {
             **self.prompt(call),
@@ -48,6 +52,8 @@ class Dialect:
             # Log-probabilities of the sampled tokens alone, and ids as sampled: text
             # tokenised again gives other ids.
             body |= {"logprobs": True, "top_logprobs": 0, "return_token_ids": True}
+        if streams:
+            body |= {"stream": True, "stream_options": {"include_usage": True}}
         return self.parameters.fitted(body)
 
     def learnt(self, status: int, fault: object) -> "Dialect":

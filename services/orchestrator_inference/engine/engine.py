@@ -32,6 +32,10 @@ class ModelCall:
     template_arguments: Mapping[str, Any] = field(default_factory=dict)
 
 
+# Gets the text of a reply, piece by piece, while it is written.
+TextListener = Callable[[str], None]
+
+
 class Engine(Protocol):
     """Every method raises the Engine... errors of `errors`."""
 
@@ -42,8 +46,11 @@ class Engine(Protocol):
     async def count_tokens(self, call: ModelCall) -> int:
         """Tokens of the call's prompt. Raises TokensNotCounted for an engine that cannot count."""
 
-    async def complete(self, call: ModelCall) -> Completion:
-        """One completion. Raises ContextTooLong when the engine counts too many tokens."""
+    async def complete(self, call: ModelCall, on_text: TextListener | None = None) -> Completion:
+        """One completion. Raises ContextTooLong when the engine counts too many tokens.
+
+        `on_text` gets the text of a reply that a grammar binds; of any other it gets none.
+        """
 
 
 class EnginePool:
@@ -96,5 +103,5 @@ class EnginePool:
     async def count_tokens(self, call: ModelCall) -> int:
         return await self._found.get(call.model.name, self._main).count_tokens(call)
 
-    async def complete(self, call: ModelCall) -> Completion:
-        return await self._found.get(call.model.name, self._main).complete(call)
+    async def complete(self, call: ModelCall, on_text: TextListener | None = None) -> Completion:
+        return await self._found.get(call.model.name, self._main).complete(call, on_text)

@@ -42,6 +42,11 @@ def rejection(host: str, model: str, response: httpx.Response, secret: str | Non
         return ModelNotFound(model, [])
     if error is None or not error.is_retryable:
         return EngineRejected(host, response.status_code, why)
-    if kind is FailureKind.RATE_LIMITED:
+    return broken_off(host, error)
+
+
+def broken_off(host: str, error: ProviderError) -> DomainError:
+    """The error that an event of a stream means: what was accepted before is tried again."""
+    if error.kind is FailureKind.RATE_LIMITED:
         return EngineRateLimited(host, error.retry_after_s)
     return EngineUnwell(host, error.status, error.retry_after_s)

@@ -10,10 +10,16 @@ import httpx
 from httpx_aiohttp import AiohttpTransport
 
 from orchestrator_inference.engine.dialect import Dialect
-from orchestrator_inference.engine.engine import ModelCall
-from orchestrator_inference.engine.errors import body_of, rejection
+from orchestrator_inference.engine.engine import ModelCall, TextListener
+from orchestrator_inference.engine.errors import body_of, broken_off, rejection
 from orchestrator_inference.engine.models import ModelCatalogue
 from orchestrator_inference.engine.reply import NotACompletion, completion_from
+from orchestrator_inference.engine.streamed_reply import (
+    BrokenOff,
+    Json,
+    is_stream,
+    read_stream,
+)
 from orchestrator_inference.errors import (
     EngineProtocolError,
     EngineTimedOut,
@@ -98,23 +104,29 @@ class OpenAiEngine:
         except (ValueError, KeyError, TypeError) as error:
             raise EngineProtocolError(self._host, "/tokenize gives no count") from error
 
-    async def complete(self, call: ModelCall) -> Completion:
+    async def complete(self, call: ModelCall, on_text: TextListener | None = None) -> Completion:
         """An engine that rejects a part of the request is asked again without it."""
         provider = "vllm" if call.model.is_vllm else "openai"
         with telemetry.model_call(provider, call.model.name) as span:
-            completion = await self._complete(call)
+            completion = await self._complete(call, on_text)
             _report(span, completion)
             span.content(call.messages[-1].content, completion.text)
             return completion
 
-    async def _complete(self, call: ModelCall) -> Completion:
+    async def _complete(self, call: ModelCall, on_text: TextListener | None) -> Completion:
         while True:
             dialect = self._dialects.get(call.model.name) or self._dialect(call.model)
+            constrained = dialect.constrains(call)
             started = time.perf_counter()
-            response = await self._post(call, dialect)
-            if response.is_success:
-                latency_s = time.perf_counter() - started
-                return self._completion(response, call, dialect, latency_s)
+            try:
+                response, body = await self._post(call, dialect, on_text if constrained else None)
+                if response.is_success:
+                    latency_s = time.perf_counter() - started
+                    body = response.json() if body is None else body
+                    return completion_from(body, call, latency_s=latency_s, constrained=constrained)
+            except (ValueError, RecursionError) as error:
+                why = str(error) if isinstance(error, NotACompletion) else "the answer is not JSON"
+                raise EngineProtocolError(self._host, why) from error
             learnt = dialect.learnt(response.status_code, body_of(response))
             if learnt == dialect:
                 raise rejection(self._host, call.model.name, response, self._secret())
@@ -126,25 +138,24 @@ class OpenAiEngine:
         found = self._families.capabilities(str(self._client.base_url), model.name)
         return Dialect(is_vllm=False, parameters=found.parameters())
 
-    async def _post(self, call: ModelCall, dialect: Dialect) -> httpx.Response:
-        async with self._reachable(self._timeout_s):
-            return await self._client.post(
-                "chat/completions",
-                content=json.dumps(dialect.body(call)),
-                headers={"content-type": "application/json", "x-request-id": call.key},
-            )
-
-    def _completion(
-        self, response: httpx.Response, call: ModelCall, dialect: Dialect, latency_s: float
-    ) -> Completion:
-        constrained = dialect.json_schema and call.constraint is not None
-        try:
-            return completion_from(
-                response.json(), call, latency_s=latency_s, constrained=constrained
-            )
-        except (ValueError, RecursionError) as error:
-            why = str(error) if isinstance(error, NotACompletion) else "the answer is not JSON"
-            raise EngineProtocolError(self._host, why) from error
+    async def _post(
+        self, call: ModelCall, dialect: Dialect, on_text: TextListener | None
+    ) -> tuple[httpx.Response, Json | None]:
+        """Returns the response, and the body that its events are together where it streams."""
+        asked = self._client.stream(
+            "POST",
+            "chat/completions",
+            content=json.dumps(dialect.body(call, streams=on_text is not None)),
+            headers={"content-type": "application/json", "x-request-id": call.key},
+        )
+        async with self._reachable(self._timeout_s), asked as response:
+            if on_text is not None and response.is_success and is_stream(response):
+                try:
+                    return response, await read_stream(response.aiter_bytes(), on_text)
+                except BrokenOff as error:
+                    raise broken_off(self._host, error.fault) from error
+            await response.aread()
+            return response, None
 
     @asynccontextmanager
     async def _reachable(self, timeout_s: float) -> AsyncIterator[None]:

@@ -5,6 +5,7 @@ from typing import Any
 from podium_kit.failures import FailureKind, ToolFailure
 from podium_kit.models.chat_parameters import REJECTED_STATUSES, ChatParameters
 from podium_kit.models.provider_errors import ProviderError
+from podium_kit.server_sent_events import EventTooLarge, event_data
 from tool_adapters.adapter import CallFailed, reply_json
 from tool_adapters.http.client import (
     ArrivingReply,
@@ -13,7 +14,6 @@ from tool_adapters.http.client import (
     status_failure,
     too_many_bytes,
 )
-from tool_adapters.http.server_sent_events import event_data
 from tool_adapters.llm.apis import LlmApiFormat, note_report
 from tool_adapters.llm.completion import StreamedCompletion
 
@@ -32,7 +32,10 @@ async def read_completion(
     streams = arriving.headers.get("content-type", "").startswith("text/event-stream")
     # Some servers name an error a stream, for that was asked for.
     if streams and is_success(arriving.status):
-        await _read_stream(arriving, api, completion, bytes_max)
+        try:
+            await _read_stream(arriving, api, completion, bytes_max)
+        except EventTooLarge as error:
+            raise too_many_bytes(bytes_max) from error
     else:
         _read_reply(await arriving.whole(bytes_max + ENVELOPE_BYTES_MAX), api, completion)
 

@@ -262,6 +262,10 @@ RPCS: dict[str, Case] = {
     "ToolAdapterService/UnfollowMcpServer": (REJECTED, {"id": "$unknown"}),
     "ToolAdapterService/FollowMcpServer": (NAMELESS, {}),
     "OrchestratorService/NextAction": (OWN, {"key": "$unknown/1/model/0", "task": "hello"}),
+    "OrchestratorService/NextActionStreaming": (
+        OWN,
+        {"action": {"key": "$unknown/1/model/0", "task": "hello"}},
+    ),
     "OrchestratorService/CountTokens": (NAMELESS, {}),
     "OrchestratorService/ListModels": (OWN, {}),
     "ModelVersionService/ListModelVersions": (REJECTED, {}),

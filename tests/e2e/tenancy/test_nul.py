@@ -20,6 +20,7 @@ TEXT = "a\0b"
 FREE = {
     "OrchestratorService/CountTokens",
     "OrchestratorService/NextAction",
+    "OrchestratorService/NextActionStreaming",
     "SandboxService/RunCode",
     "ToolAdapterService/CheckAnswer",
     "ToolAdapterService/Invoke",

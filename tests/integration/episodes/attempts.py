@@ -17,8 +17,10 @@ from episodes.direct_calls.store import DirectCallStore
 from episodes.execution.executor import EpisodeExecutor, ExecutionLimits
 from episodes.execution.outcomes import Outcome, TurnInput
 from episodes.models import Membership, NewEpisode
+from episodes.step_log.answer_parts import WrittenParts
 from episodes.step_log.settlements import Settlements
 from episodes.step_log.store import StepStore
+from episodes.step_log.store_notifications import AnswerPartNotifier
 from episodes.store import EpisodeStore
 from episodes.worker import executor_of
 from integration.episodes.neighbours import make_toolset
@@ -80,7 +82,9 @@ class Workers:
 
     def another(self) -> EpisodeExecutor:
         """The executor of another worker; nothing writes costs beside it."""
-        return executor_of(self.config, self.engine, Settlements(StepStore(self.engine)))
+        settlements = Settlements(StepStore(self.engine))
+        answers = WrittenParts(AnswerPartNotifier(self.engine))
+        return executor_of(self.config, self.engine, settlements, answers)
 
     async def episode(
         self, toolset: toolset_pb2.Toolset | None = None, place: Membership | None = None

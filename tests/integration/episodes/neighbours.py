@@ -64,6 +64,10 @@ class ScriptedOrchestrator(orchestrator_rpc.OrchestratorServiceServicer):
         self.logprobs = [-0.1, -0.2]
         # What every call reports, in place of the size of its task.
         self.usage: usage_pb2.Usage | None = None
+        # What a streamed decision shows before it waits until it may answer.
+        self.answer_parts: list[str] = []
+        self.may_answer = asyncio.Event()
+        self.may_answer.set()
         # "length" means that the engine cut the reply.
         self.finish_reason = "stop"
         self.error: tuple[grpc.StatusCode, str] | None = None
@@ -106,6 +110,15 @@ class ScriptedOrchestrator(orchestrator_rpc.OrchestratorServiceServicer):
             sku="orchestrator/scripted",
             left_out=self.left_out,
         )
+
+    async def NextActionStreaming(
+        self, request: orchestrator_pb.NextActionStreamingRequest, context: Context
+    ) -> AsyncIterator[orchestrator_pb.NextActionStreamingResponse]:
+        for part in self.answer_parts:
+            yield orchestrator_pb.NextActionStreamingResponse(answer_part=part)
+        await self.may_answer.wait()
+        response = await self.NextAction(request.action, context)
+        yield orchestrator_pb.NextActionStreamingResponse(response=response)
 
     async def CountTokens(
         self, request: orchestrator_pb.CountTokensRequest, context: Context

@@ -185,6 +185,8 @@ class ScriptedEpisodes(rpc.EpisodeServiceServicer):
         self.sequel: Sequel = lambda request: [make_finish()]
         self.answers: list[pb.AnswerToolCallsRequest] = []
         self.resumed_after: list[int] = []
+        # What watchers who ask for them are shown first.
+        self.answer_parts: list[pb.EpisodeAnswerPart] = []
         self._players: set[asyncio.Task[None]] = set()
 
     async def StartEpisode(
@@ -268,6 +270,8 @@ class ScriptedEpisodes(rpc.EpisodeServiceServicer):
         open_watches, watch = self.open_watches, object()
         open_watches.add(watch)
         try:
+            for part in self.answer_parts if request.answer_parts else ():
+                yield pb.WatchEpisodeResponse(answer_part=part)
             while True:
                 for event in running.events[sent:]:
                     yield pb.WatchEpisodeResponse(event=event)

@@ -1,4 +1,5 @@
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -8,6 +9,7 @@ from uuid_utils import uuid7
 
 from embedded_servers import Database
 from integration.gateway.gateway_under_test import Gateway, run_gateway
+from podium.episodes.v1 import episode_service_pb2 as pb
 
 CALCULATOR = {
     "spec": {
@@ -161,6 +163,22 @@ async def test_the_callers_id_makes_a_start_safe_to_repeat(gateway: Gateway) -> 
     replies = [await gateway.post("/v1/episodes", json=body) for _ in range(2)]
     assert {reply.json()["episode"]["id"] for reply in replies} == {body["episode_id"]}
     assert len(gateway.episodes.episodes) == 1
+
+
+async def test_parts_of_an_answer_are_events_without_an_id_for_those_who_ask(
+    gateway: Gateway,
+) -> None:
+    episode_id = await start(gateway)
+    gateway.episodes.answer_parts = [pb.EpisodeAnswerPart(turn=2, text="4\u2028\n2")]
+    async with gateway.http() as http:
+        path = f"/v1/episodes/{episode_id}/events"
+        plain, shown = [
+            (await http.get(path, params=params)).text for params in ({}, {"answer_parts": "true"})
+        ]
+        wrong = await http.get(path, params={"answer_parts": "yes"})
+    part = shown.removesuffix(plain).removeprefix("event: answer_part\ndata: ").strip("\n")
+    assert json.loads(part) == {"turn": 2, "start": 0, "text": "4\u2028\n2"}
+    assert (wrong.status_code, wrong.json()["error"]["param"]) == (400, "answer_parts")
 
 
 async def test_events_resume_after_the_last_one_seen(gateway: Gateway) -> None:

@@ -466,7 +466,7 @@ async def test_a_cancelled_one_that_is_asked_for_has_no_answer() -> None:
 
 class TwoCalls(WaitingEpisodes):
     async def events(
-        self, episode_id: str, answered_turn: int = 0, *, with_calls: bool = False
+        self, episode_id: str, answered_turn: int = 0, **_: bool
     ) -> AsyncIterator[ProgressNote | Outcome]:
         for line in ("Turn 1: two calls", "one returned", "the other returned"):
             yield ProgressNote(1, line, {})

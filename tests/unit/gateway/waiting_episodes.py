@@ -26,7 +26,7 @@ class WaitingEpisodes:
     async def answer(self, results: ToolResults) -> None: ...
 
     async def events(
-        self, episode_id: str, answered_turn: int = 0, *, with_calls: bool = False
+        self, episode_id: str, answered_turn: int = 0, **_: bool
     ) -> AsyncIterator[ProgressNote | Outcome]:
         self.followed.set()
         await asyncio.Event().wait()

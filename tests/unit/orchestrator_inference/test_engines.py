@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from builders.orchestrator import make_completion
 from orchestrator_inference.engine import merged
-from orchestrator_inference.engine.engine import EnginePool, ModelCall
+from orchestrator_inference.engine.engine import EnginePool, ModelCall, TextListener
 from orchestrator_inference.engine.errors import rejection
 from orchestrator_inference.engine.merged import MergedEngines
 from orchestrator_inference.engine.models import ModelCatalogue
@@ -53,7 +53,7 @@ class OneModel:
     async def count_tokens(self, call: ModelCall) -> int:
         return 1
 
-    async def complete(self, call: ModelCall) -> Completion:
+    async def complete(self, call: ModelCall, on_text: TextListener | None = None) -> Completion:
         return make_completion(self.name)
 
 

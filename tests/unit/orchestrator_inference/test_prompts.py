@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from builders.orchestrator import make_completion, make_tool, make_turn
 from callers import make_identity
-from orchestrator_inference.engine.engine import ModelCall
+from orchestrator_inference.engine.engine import ModelCall, TextListener
 from orchestrator_inference.errors import ContextTooLong, TokensNotCounted
 from orchestrator_inference.models import (
     Action,
@@ -396,7 +396,7 @@ class Reader:
             raise TokensNotCounted("reader")
         return _tokens(_text(call))
 
-    async def complete(self, call: ModelCall) -> Completion:
+    async def complete(self, call: ModelCall, on_text: TextListener | None = None) -> Completion:
         self.asked.append(_text(call))
         if _tokens(self.asked[-1]) + call.sampling.max_tokens > SMALL_CONTEXT:
             raise ContextTooLong(f"{_tokens(self.asked[-1])} tokens")

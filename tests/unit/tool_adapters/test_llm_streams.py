@@ -11,7 +11,6 @@ from podium_kit.failures import FailureKind, ToolFailure
 from podium_kit.rpc.identity import acting_as
 from tool_adapters.adapter import CallFailed
 from tool_adapters.http.client import ArrivingReply, HttpClient, HttpRequest, status_failure
-from tool_adapters.http.server_sent_events import event_data
 from tool_adapters.llm.apis import AnthropicMessages, LlmApiFormat, OpenAiChat
 from tool_adapters.llm.completion import StreamedCompletion
 from tool_adapters.llm.stream import read_completion
@@ -75,33 +74,6 @@ def test_a_class_of_service_that_is_no_name_is_not_reported() -> None:
     for tier in ("\0", "\ud83d", "a\nb", None, 5, ["flex"]):
         completion.serve(tier)
     assert completion.service_class == "flex"
-
-
-BYTES_MAX = 1000
-
-
-async def arriving(*pieces: bytes) -> AsyncIterator[bytes]:
-    for piece in pieces:
-        yield piece
-
-
-async def test_events_come_as_they_were_sent_whatever_the_pieces() -> None:
-    stream = arriving(
-        b": hello\nda", b"ta: one\r\nid: 7\ndata:two\n", b"\n\ndata: three\n\ndata: cut"
-    )
-    assert [data async for data in event_data(stream, BYTES_MAX)] == ["one\ntwo", "three"]
-
-
-@pytest.mark.parametrize("line", [b"data: " + b"x" * 90 + b"\n", b"data:\n", b"data\n"])
-async def test_an_event_of_many_short_lines_is_bounded_as_a_whole(line: bytes) -> None:
-    stream = arriving(*[line * 10] * 100)
-    with pytest.raises(CallFailed, match="larger than 1000 bytes"):
-        [data async for data in event_data(stream, BYTES_MAX)]
-
-
-async def test_any_number_of_small_events_may_come() -> None:
-    stream = arriving(*[b"data: " + b"x" * 90 + b"\n\n"] * 100)
-    assert len([data async for data in event_data(stream, BYTES_MAX)]) == 100
 
 
 LARGE = b"<p>overloaded</p>" * 100_000

@@ -11,7 +11,7 @@ import pytest
 
 from callers import make_identity
 from orchestrator_inference.convert import decision_to_proto, situation_from_proto
-from orchestrator_inference.engine.engine import ModelCall
+from orchestrator_inference.engine.engine import ModelCall, TextListener
 from orchestrator_inference.models import Completion, EngineModel
 from orchestrator_inference.prompt.budgets import SectionBudgets
 from orchestrator_inference.service import Orchestrator, Policy
@@ -289,7 +289,7 @@ class Engine:
     async def count_tokens(self, call: ModelCall) -> int:
         return len(call.messages)
 
-    async def complete(self, call: ModelCall) -> Completion:
+    async def complete(self, call: ModelCall, on_text: TextListener | None = None) -> Completion:
         self.calls.append(call)
         usage = Usage((), UsageSource.ESTIMATED)
         return Completion(self.text, "stop", usage, "m", "e", 0.0, constrained=True)

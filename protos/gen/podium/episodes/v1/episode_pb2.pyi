@@ -213,6 +213,7 @@ class EpisodeSpec(_message.Message):
     OUTPUT_TOKEN_LIMIT_FIELD_NUMBER: _builtins.int
     ATTACHMENTS_FIELD_NUMBER: _builtins.int
     PARALLEL_CALLS_FIELD_NUMBER: _builtins.int
+    STREAM_ANSWER_FIELD_NUMBER: _builtins.int
     REPLAY_OF_FIELD_NUMBER: _builtins.int
     task: _builtins.str
     """The task in words; not empty."""
@@ -237,6 +238,11 @@ class EpisodeSpec(_message.Message):
     """Most independent tool calls in one turn, within what the policy and the operator allow; 0
     means the policy's number. Where that is unset as well, the model decides: 4 for models
     that were trained to make several, 1 for any other. Holds for episodes that its tools start.
+    """
+    stream_answer: _builtins.bool
+    """True if watchers may be shown the final answer while the model writes it, see
+    WatchEpisodeRequest.answer_parts. An answer that something may still change, as a guardrail
+    that reads it, is never shown before it is whole. Unset for episodes that its tools start.
     """
     replay_of: _builtins.str
     """Id of an ended episode that the caller may read, which this one replays: no tool with effects is
@@ -334,11 +340,12 @@ class EpisodeSpec(_message.Message):
         output_token_limit: _builtins.int = ...,
         attachments: _abc.Iterable[_attachment_pb2.Attachment] | None = ...,
         parallel_calls: _builtins.int = ...,
+        stream_answer: _builtins.bool = ...,
         replay_of: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["budget", b"budget", "check", b"check", "group", b"group", "parent", b"parent", "sampling", b"sampling", "time_limit", b"time_limit"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["answer_json_schema", b"answer_json_schema", "attachments", b"attachments", "budget", b"budget", "check", b"check", "client_tools", b"client_tools", "first_tool_names", b"first_tool_names", "group", b"group", "history", b"history", "labels", b"labels", "model", b"model", "output_token_limit", b"output_token_limit", "parallel_calls", b"parallel_calls", "parent", b"parent", "policy", b"policy", "price_factors", b"price_factors", "prompt_mode", b"prompt_mode", "replay_of", b"replay_of", "sampling", b"sampling", "task", b"task", "time_limit", b"time_limit", "tool_names", b"tool_names", "turn_limit", b"turn_limit"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["answer_json_schema", b"answer_json_schema", "attachments", b"attachments", "budget", b"budget", "check", b"check", "client_tools", b"client_tools", "first_tool_names", b"first_tool_names", "group", b"group", "history", b"history", "labels", b"labels", "model", b"model", "output_token_limit", b"output_token_limit", "parallel_calls", b"parallel_calls", "parent", b"parent", "policy", b"policy", "price_factors", b"price_factors", "prompt_mode", b"prompt_mode", "replay_of", b"replay_of", "sampling", b"sampling", "stream_answer", b"stream_answer", "task", b"task", "time_limit", b"time_limit", "tool_names", b"tool_names", "turn_limit", b"turn_limit"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -631,19 +631,25 @@ class WatchEpisodeRequest(_message.Message):
 
     EPISODE_ID_FIELD_NUMBER: _builtins.int
     AFTER_SEQUENCE_FIELD_NUMBER: _builtins.int
+    ANSWER_PARTS_FIELD_NUMBER: _builtins.int
     episode_id: _builtins.str
     """Its id."""
     after_sequence: _builtins.int
     """Events after this sequence; 0 means from the beginning."""
+    answer_parts: _builtins.bool
+    """True for the answer while it is written, of an episode with stream_answer. A caller who may not
+    read the content is shown none.
+    """
     def __init__(
         self,
         *,
         episode_id: _builtins.str = ...,
         after_sequence: _builtins.int = ...,
+        answer_parts: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["after_sequence", b"after_sequence", "episode_id", b"episode_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["after_sequence", b"after_sequence", "answer_parts", b"answer_parts", "episode_id", b"episode_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -651,27 +657,69 @@ Global___WatchEpisodeRequest: _TypeAlias = WatchEpisodeRequest  # noqa: Y015
 
 @_typing.final
 class WatchEpisodeResponse(_message.Message):
-    """One event."""
+    """An event, or a part of the answer."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     EVENT_FIELD_NUMBER: _builtins.int
+    ANSWER_PART_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def event(self) -> _episode_pb2.EpisodeEvent:
-        """The event."""
+        """The event; unset where there is a part."""
+
+    @_builtins.property
+    def answer_part(self) -> Global___EpisodeAnswerPart:
+        """The part; unset where there is an event."""
 
     def __init__(
         self,
         *,
         event: _episode_pb2.EpisodeEvent | None = ...,
+        answer_part: Global___EpisodeAnswerPart | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["event", b"event"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["answer_part", b"answer_part", "event", b"event"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["event", b"event"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["answer_part", b"answer_part", "event", b"event"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___WatchEpisodeResponse: _TypeAlias = WatchEpisodeResponse  # noqa: Y015
+
+@_typing.final
+class EpisodeAnswerPart(_message.Message):
+    """A part of an answer that is being written. Parts are not stored: a watch that begins late gets the
+    text so far as one part, and one that missed some gets no more of that attempt. The end of the
+    episode has the whole answer.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TURN_FIELD_NUMBER: _builtins.int
+    START_FIELD_NUMBER: _builtins.int
+    TEXT_FIELD_NUMBER: _builtins.int
+    turn: _builtins.int
+    """Turn that answers."""
+    start: _builtins.int
+    """Characters (Unicode code points) of the answer before this part. A part at 0 after others begins
+    the answer anew: the turn is tried again, or another one answers. What was shown stays true
+    only if the new text begins with it.
+    """
+    text: _builtins.str
+    """The text."""
+    def __init__(
+        self,
+        *,
+        turn: _builtins.int = ...,
+        start: _builtins.int = ...,
+        text: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["start", b"start", "text", b"text", "turn", b"turn"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___EpisodeAnswerPart: _TypeAlias = EpisodeAnswerPart  # noqa: Y015
 
 @_typing.final
 class CancelEpisodeRequest(_message.Message):

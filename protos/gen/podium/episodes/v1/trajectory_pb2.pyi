@@ -447,12 +447,15 @@ class ModelCall(_message.Message):
     GRANTED_OUTPUT_TOKENS_FIELD_NUMBER: _builtins.int
     GUARDRAILS_FIELD_NUMBER: _builtins.int
     GUARDRAIL_KEYS_FIELD_NUMBER: _builtins.int
+    ANSWER_SHOWN_FIELD_NUMBER: _builtins.int
     key: _builtins.str
     """"<episode id>/<turn>/model/0"."""
     granted_output_tokens: _builtins.int
     """Output tokens the budgets covered, when fewer than were asked for; 0 when
     they covered all.
     """
+    answer_shown: _builtins.bool
+    """True if watchers may have been shown an answer while it was written."""
     @_builtins.property
     def response(self) -> _orchestrator_service_pb2.NextActionResponse:
         """The engine's whole response."""
@@ -485,10 +488,11 @@ class ModelCall(_message.Message):
         granted_output_tokens: _builtins.int = ...,
         guardrails: _abc.Iterable[_guardrail_pb2.GuardrailDecision] | None = ...,
         guardrail_keys: _abc.Iterable[_builtins.str] | None = ...,
+        answer_shown: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["cost", b"cost", "failure", b"failure", "response", b"response"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["cost", b"cost", "failure", b"failure", "granted_output_tokens", b"granted_output_tokens", "guardrail_keys", b"guardrail_keys", "guardrails", b"guardrails", "key", b"key", "response", b"response"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["answer_shown", b"answer_shown", "cost", b"cost", "failure", b"failure", "granted_output_tokens", b"granted_output_tokens", "guardrail_keys", b"guardrail_keys", "guardrails", b"guardrails", "key", b"key", "response", b"response"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -633,6 +633,63 @@ class NextActionResponse(_message.Message):
 Global___NextActionResponse: _TypeAlias = NextActionResponse  # noqa: Y015
 
 @_typing.final
+class NextActionStreamingRequest(_message.Message):
+    """Asks for the next action and the beginnings of its answer."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ACTION_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def action(self) -> Global___NextActionRequest:
+        """What NextAction takes."""
+
+    def __init__(
+        self,
+        *,
+        action: Global___NextActionRequest | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["action", b"action"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["action", b"action"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___NextActionStreamingRequest: _TypeAlias = NextActionStreamingRequest  # noqa: Y015
+
+@_typing.final
+class NextActionStreamingResponse(_message.Message):
+    """A piece of an answer, or the whole action."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ANSWER_PART_FIELD_NUMBER: _builtins.int
+    RESPONSE_FIELD_NUMBER: _builtins.int
+    answer_part: _builtins.str
+    """The text that the model has written of a final answer since the piece before. The pieces
+    are the beginning of the action's final_answer, unless the model is cut off. There are none
+    for an answer that fits a schema, nor where no grammar binds the model.
+    """
+    @_builtins.property
+    def response(self) -> Global___NextActionResponse:
+        """What NextAction returns; comes last."""
+
+    def __init__(
+        self,
+        *,
+        answer_part: _builtins.str = ...,
+        response: Global___NextActionResponse | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["answer_part", b"answer_part", "event", b"event", "response", b"response"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["answer_part", b"answer_part", "event", b"event", "response", b"response"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType_event: _TypeAlias = _typing.Literal["answer_part", "response"]  # noqa: Y015
+    _WhichOneofArgType_event: _TypeAlias = _typing.Literal["event", b"event"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType_event) -> _WhichOneofReturnType_event | None: ...
+
+Global___NextActionStreamingResponse: _TypeAlias = NextActionStreamingResponse  # noqa: Y015
+
+@_typing.final
 class CountTokensRequest(_message.Message):
     """Asks for the size of a prompt."""
 

@@ -40,6 +40,11 @@ class OrchestratorServiceStub(object):
                 request_serializer=podium_dot_orchestrator_dot_v1_dot_orchestrator__service__pb2.NextActionRequest.SerializeToString,
                 response_deserializer=podium_dot_orchestrator_dot_v1_dot_orchestrator__service__pb2.NextActionResponse.FromString,
                 _registered_method=True)
+        self.NextActionStreaming = channel.unary_stream(
+                '/podium.orchestrator.v1.OrchestratorService/NextActionStreaming',
+                request_serializer=podium_dot_orchestrator_dot_v1_dot_orchestrator__service__pb2.NextActionStreamingRequest.SerializeToString,
+                response_deserializer=podium_dot_orchestrator_dot_v1_dot_orchestrator__service__pb2.NextActionStreamingResponse.FromString,
+                _registered_method=True)
         self.CountTokens = channel.unary_unary(
                 '/podium.orchestrator.v1.OrchestratorService/CountTokens',
                 request_serializer=podium_dot_orchestrator_dot_v1_dot_orchestrator__service__pb2.CountTokensRequest.SerializeToString,
@@ -58,6 +63,13 @@ class OrchestratorServiceServicer(object):
 
     def NextAction(self, request, context):
         """Decides the next action of an episode.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def NextActionStreaming(self, request, context):
+        """Decides likewise, and shows the final answer while the model writes it.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -85,6 +97,11 @@ def add_OrchestratorServiceServicer_to_server(servicer, server):
                     servicer.NextAction,
                     request_deserializer=podium_dot_orchestrator_dot_v1_dot_orchestrator__service__pb2.NextActionRequest.FromString,
                     response_serializer=podium_dot_orchestrator_dot_v1_dot_orchestrator__service__pb2.NextActionResponse.SerializeToString,
+            ),
+            'NextActionStreaming': grpc.unary_stream_rpc_method_handler(
+                    servicer.NextActionStreaming,
+                    request_deserializer=podium_dot_orchestrator_dot_v1_dot_orchestrator__service__pb2.NextActionStreamingRequest.FromString,
+                    response_serializer=podium_dot_orchestrator_dot_v1_dot_orchestrator__service__pb2.NextActionStreamingResponse.SerializeToString,
             ),
             'CountTokens': grpc.unary_unary_rpc_method_handler(
                     servicer.CountTokens,
@@ -125,6 +142,33 @@ class OrchestratorService(object):
             '/podium.orchestrator.v1.OrchestratorService/NextAction',
             podium_dot_orchestrator_dot_v1_dot_orchestrator__service__pb2.NextActionRequest.SerializeToString,
             podium_dot_orchestrator_dot_v1_dot_orchestrator__service__pb2.NextActionResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def NextActionStreaming(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/podium.orchestrator.v1.OrchestratorService/NextActionStreaming',
+            podium_dot_orchestrator_dot_v1_dot_orchestrator__service__pb2.NextActionStreamingRequest.SerializeToString,
+            podium_dot_orchestrator_dot_v1_dot_orchestrator__service__pb2.NextActionStreamingResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -35,6 +35,8 @@ class OrchestratorServiceStub:
     def __new__(cls, channel: _aio.Channel) -> OrchestratorServiceAsyncStub: ...
     NextAction: _grpc.UnaryUnaryMultiCallable[_orchestrator_service_pb2.NextActionRequest, _orchestrator_service_pb2.NextActionResponse]
     """Decides the next action of an episode."""
+    NextActionStreaming: _grpc.UnaryStreamMultiCallable[_orchestrator_service_pb2.NextActionStreamingRequest, _orchestrator_service_pb2.NextActionStreamingResponse]
+    """Decides likewise, and shows the final answer while the model writes it."""
     CountTokens: _grpc.UnaryUnaryMultiCallable[_orchestrator_service_pb2.CountTokensRequest, _orchestrator_service_pb2.CountTokensResponse]
     """Counts the tokens of the prompt that NextAction would build, by the engine's own
     tokenizer. Fails for an engine that cannot count.
@@ -49,6 +51,8 @@ class OrchestratorServiceAsyncStub(OrchestratorServiceStub):
     def __init__(self, channel: _aio.Channel) -> None: ...
     NextAction: _aio.UnaryUnaryMultiCallable[_orchestrator_service_pb2.NextActionRequest, _orchestrator_service_pb2.NextActionResponse]  # type: ignore[assignment]
     """Decides the next action of an episode."""
+    NextActionStreaming: _aio.UnaryStreamMultiCallable[_orchestrator_service_pb2.NextActionStreamingRequest, _orchestrator_service_pb2.NextActionStreamingResponse]  # type: ignore[assignment]
+    """Decides likewise, and shows the final answer while the model writes it."""
     CountTokens: _aio.UnaryUnaryMultiCallable[_orchestrator_service_pb2.CountTokensRequest, _orchestrator_service_pb2.CountTokensResponse]  # type: ignore[assignment]
     """Counts the tokens of the prompt that NextAction would build, by the engine's own
     tokenizer. Fails for an engine that cannot count.
@@ -66,6 +70,14 @@ class OrchestratorServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_orchestrator_service_pb2.NextActionResponse, _abc.Awaitable[_orchestrator_service_pb2.NextActionResponse]]:
         """Decides the next action of an episode."""
+
+    @_abc_1.abstractmethod
+    def NextActionStreaming(
+        self,
+        request: _orchestrator_service_pb2.NextActionStreamingRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_abc.Iterator[_orchestrator_service_pb2.NextActionStreamingResponse], _abc.AsyncIterator[_orchestrator_service_pb2.NextActionStreamingResponse]]:
+        """Decides likewise, and shows the final answer while the model writes it."""
 
     @_abc_1.abstractmethod
     def CountTokens(

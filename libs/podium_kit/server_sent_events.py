@@ -3,11 +3,13 @@
 from codecs import BOM_UTF8 as BOM
 from collections.abc import AsyncIterator
 
-from tool_adapters.http.client import too_many_bytes
+
+class EventTooLarge(Exception):
+    """An event has more bytes than its reader takes."""
 
 
 async def event_data(chunks: AsyncIterator[bytes], bytes_max: int) -> AsyncIterator[str]:
-    """The data of each event. Raises CallFailed when one is larger than that."""
+    """The data of each event. Raises EventTooLarge."""
     data: list[str] = []
     size_bytes = 0
     async for line in _lines(chunks, bytes_max):
@@ -19,7 +21,7 @@ async def event_data(chunks: AsyncIterator[bytes], bytes_max: int) -> AsyncItera
             # Every line is short enough; together they may not be, and empty ones take room, too.
             size_bytes += len(line)
             if size_bytes > bytes_max:
-                raise too_many_bytes(bytes_max)
+                raise EventTooLarge
             data.append(value.removeprefix(" "))
     # An event the stream ends in is incomplete and dropped, as the standard says.
 
@@ -32,6 +34,6 @@ async def _lines(chunks: AsyncIterator[bytes], bytes_max: int) -> AsyncIterator[
             rest, first = rest.removeprefix(BOM), False
         *lines, rest = rest.split(b"\n")
         if max(map(len, (*lines, rest))) > bytes_max:
-            raise too_many_bytes(bytes_max)
+            raise EventTooLarge
         for line in lines:
             yield line.rstrip(b"\r").decode(errors="replace")
