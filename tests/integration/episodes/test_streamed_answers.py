@@ -3,6 +3,8 @@
 import asyncio
 from typing import TYPE_CHECKING, Any
 
+import grpc
+
 from integration.episodes.neighbours import answer, call, calls, in_turns
 from integration.episodes.platform_under_test import Platform, events, finished, start
 from integration.episodes.test_access import caller
@@ -119,3 +121,25 @@ async def test_a_cut_answer_that_was_shown_ends_the_episode(platform: Platform) 
     ended = [response.event async for response in watch][-1].finished.episode
     assert ended.stop_reason == episode_pb2.STOP_REASON_OUTPUT_LIMIT
     assert (ended.turn_count, ended.answer) == (1, "")
+
+
+async def test_a_turn_that_fails_in_the_middle_shows_its_next_attempt_anew(
+    platform: Platform,
+) -> None:
+    orchestrator = platform.neighbours.orchestrator
+    orchestrator.error = grpc.StatusCode.UNAVAILABLE, "the engine is restarting"
+    orchestrator.answer_parts = ["two"]
+    orchestrator.decide = in_turns(answer("two moons"))
+    episode = await start(platform.ada, stream_answer=True)
+    watch = watched(platform.ada, episode.id)
+    async for response in watch:
+        if response.answer_part.text == "two":
+            break
+    orchestrator.answer_parts, orchestrator.error = ["two ", "moons"], None
+    orchestrator.may_answer.clear()
+    shown = ""
+    while shown != "two moons":
+        part = (await anext(aiter(watch))).answer_part
+        shown = shown[: part.start] + part.text
+    orchestrator.may_answer.set()
+    assert (await finished(platform.ada, episode.id)).answer == "two moons"

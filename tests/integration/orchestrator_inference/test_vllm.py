@@ -93,6 +93,27 @@ async def test_ids_and_logprobs_are_those_of_the_sampled_tokens(
     assert response.prompt_digest == prompt_digest(SmolLM2().directory), "the trainer's"
 
 
+async def test_a_streamed_answer_is_sampled_and_recorded_as_a_whole_one(
+    vllm: EmbeddedVllm, start_service: Any
+) -> None:
+    stub = await start_service(vllm.base_url)
+    # An engine that runs nothing else computes the same twice.
+    asked = make_request(3, must_answer=True)
+    whole = await stub.NextAction(asked, timeout=150)
+    streaming = pb.NextActionStreamingRequest(action=asked)
+    *parts, last = [event async for event in stub.NextActionStreaming(streaming, timeout=150)]
+    assert len(parts) > 1
+    assert "".join(part.answer_part for part in parts) == last.response.action.final_answer
+    for each in (whole, last.response):
+        each.ClearField("latency")
+        # Its number, and how much of the prompt the engine had in its cache.
+        each.ClearField("usage")
+    assert last.response.completion_logprobs == pytest.approx(whole.completion_logprobs, abs=1e-3)
+    whole.ClearField("completion_logprobs")
+    last.response.ClearField("completion_logprobs")
+    assert last.response == whole
+
+
 async def test_a_prompt_is_counted_as_it_is_tokenized(
     vllm: EmbeddedVllm, start_service: Any
 ) -> None:
