@@ -107,6 +107,7 @@ class EpisodeFacts:
     score: float | None = None
     # Tools, as tool/model where a model answered, that the answer's verdict is credited to.
     credited: frozenset[str] = frozenset()
+    training_consent: bool = False
 
 
 @dataclass(frozen=True)

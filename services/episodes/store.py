@@ -127,7 +127,7 @@ RECORD_FACTS = """
         unpriced = CAST(:unpriced AS integer) > 0,
         tools = CAST(:tools AS text[]), failure_kinds = CAST(:failure_kinds AS integer[]),
         score = CAST(:fact_score AS double precision), credited = CAST(:credited AS text[]),
-        verdict = CAST(:verdict AS double precision),
+        verdict = CAST(:verdict AS double precision), training_consent = :training_consent,
         verdict_time = CASE WHEN CAST(:verdict AS double precision) IS NOT NULL
             THEN clock_timestamp() END,
         duration_ms = 1000 * extract(epoch FROM clock_timestamp() - create_time)
@@ -266,6 +266,7 @@ def facts_values(facts: EpisodeFacts) -> dict[str, object]:
         "fact_score": facts.score,
         "credited": sorted(facts.credited),
         "verdict": facts.score if facts.credited else None,
+        "training_consent": facts.training_consent,
     }
 
 

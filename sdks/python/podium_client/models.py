@@ -1320,6 +1320,10 @@ class EpisodeFilter(Model):
     """
     Only episodes with a call whose cost is unknown.
     """
+    training_consent: bool = False
+    """
+    Only episodes whose policy consented to training when they began.
+    """
 
 
 class EpisodeOver(Model):

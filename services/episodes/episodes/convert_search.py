@@ -79,6 +79,7 @@ def filter_from_proto(request: pb.EpisodeFilter) -> EpisodeFilter:
         min_score=request.min_score if request.HasField("min_score") else None,
         max_score=request.max_score if request.HasField("max_score") else None,
         unpriced=request.unpriced,
+        training_consent=request.training_consent,
     )
 
 

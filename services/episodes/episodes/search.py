@@ -40,6 +40,7 @@ class EpisodeFilter:
     min_score: float | None = None
     max_score: float | None = None
     unpriced: bool = False
+    training_consent: bool = False
 
 
 @dataclass(frozen=True)

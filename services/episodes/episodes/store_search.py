@@ -81,6 +81,7 @@ END_CONDITIONS = {
     "min_score": "f.score >= :min_score",
     "max_score": "f.score <= :max_score",
     "unpriced": "f.unpriced",
+    "training_consent": "f.training_consent",
 }
 FACETS = {
     "stop_reasons": "stop_reason",

@@ -162,6 +162,7 @@ def facts_of(
         frozenset(int(failure.kind) for failure in failures),
         judged.score if judged else None,
         credited_tools(episode, log, ending),
+        episode.toolset.training_consent,
     )
 
 

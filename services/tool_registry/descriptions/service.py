@@ -195,6 +195,7 @@ class Descriptions:
                 tool_name=wanted.tool_name,
                 model_alias=wanted.model_alias,
                 verified=True,
+                consenting=True,
             )
         )
         if len(found) < wanted.episodes_min:

@@ -50,9 +50,14 @@ class EpisodeHistory:
         return found[: selection.limit]
 
     async def answered(self, known: Mapping[str, Answered]) -> dict[str, Answered]:
-        """The tasks of the newest page of episodes, by episode. Raises Unavailable and its like."""
+        """The tasks of the newest page of episodes with consent to training, by episode.
+
+        Raises Unavailable and its like.
+        """
         request = pb.ListEpisodesRequest(
-            filter=pb.EpisodeFilter(states=[episode_pb2.EPISODE_STATE_FINISHED]),
+            filter=pb.EpisodeFilter(
+                states=[episode_pb2.EPISODE_STATE_FINISHED], training_consent=True
+            ),
             page_size=PAGE_SIZE,
         )
         page = await answered(self._stub.ListEpisodes(request))
@@ -123,6 +128,7 @@ class EpisodeHistory:
             policies=sorted(selection.policies),
             start_time=timestamp_to_proto(selection.since),
             tool_names=[selection.tool_name] if selection.tool_name else (),
+            training_consent=selection.consenting,
         )
         while True:
             request = pb.ListEpisodesRequest(filter=wanted, page_size=PAGE_SIZE, page_token=token)

@@ -77,6 +77,8 @@ class Selection:
     """Only those that called this model of the tool."""
     verified: bool = False
     """Only those with a verdict of a verifier or of feedback, among a bounded number of others."""
+    consenting: bool = False
+    """Only those whose policy consented to training."""
 
 
 class PastEpisodes(Protocol):

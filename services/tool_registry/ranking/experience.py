@@ -1,7 +1,7 @@
 """Tools that answered the tenant's earlier tasks: similar tasks want the same tools.
 
-Past episodes are read in the background, as the caller, who may see them. No resolution waits for
-them, and without them tools are ranked by what they say of themselves.
+Past episodes whose policy consented to training are read in the background, as the caller. No
+resolution waits for them, and without them tools are ranked by what they say of themselves.
 """
 
 import asyncio

@@ -115,10 +115,20 @@ async def test_each_filter_keeps_what_it_names(platform: Platform) -> None:
         ({"max_duration": Duration(seconds=9_000)}, ended),
         ({"min_score": 0.0}, set()),
         ({"unpriced": True}, set()),
+        ({"training_consent": True}, ended),
     ]
     for wanted, expected in cases:
         kept = {names[each] for each in await ids(platform.ada, **wanted)}
         assert kept == expected, wanted
+
+
+async def test_a_filter_keeps_episodes_with_consent_to_training(platform: Platform) -> None:
+    consenting = await played(platform, answer("42"))
+    platform.neighbours.registry.toolset = make_toolset("search")
+    platform.neighbours.registry.toolset.training_consent = False
+    other = await played(platform, answer("42"), policy="another")
+    assert set(await ids(platform.ada)) == {consenting, other}
+    assert await ids(platform.ada, training_consent=True) == [consenting]
 
 
 async def test_orders_page_through_every_episode_once(platform: Platform) -> None:

@@ -337,7 +337,9 @@ class Episodes(rpc.EpisodeServiceServicer):
         self.watched: list[str] = []
 
     async def ListEpisodes(self, request: Any, context: Any) -> episodes_pb.ListEpisodesResponse:
-        found = self.events if current_identity().tenant == "acme" else {}
+        # Nothing is asked for that a policy did not consent to.
+        consents = request.filter.training_consent
+        found = self.events if consents and current_identity().tenant == "acme" else {}
         spec = episode_pb2.EpisodeSpec(task=PAST)
         return episodes_pb.ListEpisodesResponse(
             episodes=[

@@ -15,13 +15,17 @@ from tool_registry.history.past_episodes import Selection
 from tool_registry.toolsets.resolver import CallDecision
 
 
+ALL = ("unchecked", "right", "wrong", "unjudged")
+
+
 class Past(rpc.EpisodeServiceServicer):
-    """Four episodes that answered: without a check, right, wrong, and unjudged."""
+    """Four episodes that answered: without a check, right with consent, wrong, and unjudged."""
 
     async def ListEpisodes(
         self, request: pb.ListEpisodesRequest, context: grpc.aio.ServicerContext[Any, Any]
     ) -> pb.ListEpisodesResponse:
-        names = ("unchecked", "right", "wrong", "unjudged")
+        consenting = ("right",)
+        names = consenting if request.filter.training_consent else ALL
         return pb.ListEpisodesResponse(episodes=[episode_pb2.Episode(id=name) for name in names])
 
     async def GetTrajectory(
@@ -55,6 +59,7 @@ async def test_an_unjudged_episode_is_neither_a_success_nor_a_failure_of_the_pas
         verified = await history.select(Selection(since, 10, verified=True))
         called = Selection(since, 10, tool_name="experts", model_alias="large", verified=True)
         of_large = await history.select(called)
+        learnt_from = await history.select(Selection(since, 10, consenting=True))
     await server.stop(None)
     # Policies are tried and reported by these; descriptions are written from the verified alone.
     found = {each.id: (each.answered, each.right) for each in all_of_them}
@@ -66,6 +71,7 @@ async def test_an_unjudged_episode_is_neither_a_success_nor_a_failure_of_the_pas
     }
     assert [each.id for each in verified] == ["right", "wrong"]
     assert [each.id for each in of_large] == ["wrong"]
+    assert [each.id for each in learnt_from] == ["right"]
     run = dry_run(all_of_them, lambda call: CallDecision(True, "", needs_approval=False))
     assert (run.episode_count, run.solved_episode_count) == (4, 2)
     report = AdherenceReport(all_of_them, "", answered_is_solved=True)

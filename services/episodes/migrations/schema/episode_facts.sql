@@ -22,6 +22,7 @@ CREATE TABLE episode_facts (
     tools text[] NOT NULL DEFAULT '{}',
     failure_kinds integer[] NOT NULL DEFAULT '{}',
     score double precision,
+    training_consent boolean NOT NULL DEFAULT false,
     -- Tools, as tool/model where a model answered, that the answer's verdict is credited to; none without consent to
     -- training. The verdict is the score, or else that of the newest feedback.
     credited text[] NOT NULL DEFAULT '{}',

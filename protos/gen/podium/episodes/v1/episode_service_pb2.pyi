@@ -297,6 +297,7 @@ class EpisodeFilter(_message.Message):
     MIN_SCORE_FIELD_NUMBER: _builtins.int
     MAX_SCORE_FIELD_NUMBER: _builtins.int
     UNPRICED_FIELD_NUMBER: _builtins.int
+    TRAINING_CONSENT_FIELD_NUMBER: _builtins.int
     own: _builtins.bool
     """Only episodes that the caller's subject started."""
     words: _builtins.str
@@ -319,6 +320,8 @@ class EpisodeFilter(_message.Message):
     """Largest score of their check."""
     unpriced: _builtins.bool
     """Only episodes with a call whose cost is unknown."""
+    training_consent: _builtins.bool
+    """Only episodes whose policy consented to training when they began."""
     @_builtins.property
     def states(self) -> _containers.RepeatedScalarFieldContainer[_episode_pb2.EpisodeState.ValueType]:
         """States."""
@@ -397,10 +400,11 @@ class EpisodeFilter(_message.Message):
         min_score: _builtins.float | None = ...,
         max_score: _builtins.float | None = ...,
         unpriced: _builtins.bool = ...,
+        training_consent: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_max_score", b"_max_score", "_min_score", b"_min_score", "end_time", b"end_time", "max_duration", b"max_duration", "max_score", b"max_score", "min_duration", b"min_duration", "min_score", b"min_score", "start_time", b"start_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_max_score", b"_max_score", "_min_score", b"_min_score", "end_time", b"end_time", "failure_kinds", b"failure_kinds", "group_id", b"group_id", "labels", b"labels", "max_cost", b"max_cost", "max_duration", b"max_duration", "max_score", b"max_score", "min_cost", b"min_cost", "min_duration", b"min_duration", "min_score", b"min_score", "models", b"models", "own", b"own", "parent_episode_id", b"parent_episode_id", "policies", b"policies", "start_time", b"start_time", "states", b"states", "stop_reasons", b"stop_reasons", "subjects", b"subjects", "task_id", b"task_id", "teams", b"teams", "tool_names", b"tool_names", "unpriced", b"unpriced", "words", b"words"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_max_score", b"_max_score", "_min_score", b"_min_score", "end_time", b"end_time", "failure_kinds", b"failure_kinds", "group_id", b"group_id", "labels", b"labels", "max_cost", b"max_cost", "max_duration", b"max_duration", "max_score", b"max_score", "min_cost", b"min_cost", "min_duration", b"min_duration", "min_score", b"min_score", "models", b"models", "own", b"own", "parent_episode_id", b"parent_episode_id", "policies", b"policies", "start_time", b"start_time", "states", b"states", "stop_reasons", b"stop_reasons", "subjects", b"subjects", "task_id", b"task_id", "teams", b"teams", "tool_names", b"tool_names", "training_consent", b"training_consent", "unpriced", b"unpriced", "words", b"words"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__max_score: _TypeAlias = _typing.Literal["max_score"]  # noqa: Y015
     _WhichOneofArgType__max_score: _TypeAlias = _typing.Literal["_max_score", b"_max_score"]  # noqa: Y015
