@@ -104,6 +104,24 @@ def test_a_tracker_that_is_away_fails_no_run(
     assert "MLflow got no step 1" in caplog.text
 
 
+def test_a_step_that_a_tracker_rejects_is_noted_and_the_next_one_is_sent(
+    tmp_path: Path, tracking_uri: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    run = run_with(tmp_path, mlflow={"tracking_uri": tracking_uri, "experiment": "routing"})
+    [sending] = trackers_of(run)
+    sending.log(1, {"reward": 0.5})
+    sending.log(2, {"no:name": 0.5, "../up": 1.0})
+    sending.log(3, {"reward": 0.75})
+    sending.end()
+    client = MlflowClient(tracking_uri=tracking_uri)
+    experiment = client.get_experiment_by_name("routing")
+    assert experiment is not None
+    [found] = client.search_runs([experiment.experiment_id])
+    history = client.get_metric_history(found.info.run_id, "reward")
+    assert [(each.step, each.value) for each in history] == [(1, 0.5), (3, 0.75)]
+    assert "MLflow rejects step 2" in caplog.text
+
+
 def test_a_tracker_that_cannot_be_used_is_named_before_the_run(tmp_path: Path) -> None:
     run = run_with(tmp_path, mlflow={"tracking_uri": "gopher://nowhere"})
     with pytest.raises(InvalidConfig, match=r"trackers\.mlflow: .*gopher"):

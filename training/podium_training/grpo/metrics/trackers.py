@@ -26,20 +26,27 @@ END_S = 30.0
 # Metrics that MLflow accepts at once; a step with more would be repeated forever.
 BATCH_MAX = 1_000
 RUN_TAG = "podium.run"
+# Statuses of requests that no repetition makes right; a credential or a run may come back.
+REJECTED = (400, 413, 422)
 
 Metrics = Mapping[str, float]
+
+
+class StepRejected(Exception):
+    """The answer of a tracker that will never take a step; the message is its reason."""
 
 
 class Tracker(Protocol):
     """Its run there begins with the first step, since it may be away before."""
 
-    def log(self, step: int, metrics: Metrics) -> None: ...
+    def log(self, step: int, metrics: Metrics) -> None:
+        """Raises StepRejected, and whatever else of a tracker that is away."""
 
     def end(self) -> None: ...
 
 
 class Sending:
-    """Sends to a tracker from a thread, step by step, and repeats what fails."""
+    """Sends steps to a tracker from a thread; repeats what fails and skips what is rejected."""
 
     def __init__(self, name: str, tracker: Tracker) -> None:
         self._name = name
@@ -66,14 +73,17 @@ class Sending:
 
     def _send(self) -> None:
         while (waiting := self._steps.get()) is not None:
-            while not self._is_sent(*waiting):
+            while not self._is_over(*waiting):
                 if self._ends.wait(RETRY_S):
                     return
         self._tracker.end()
 
-    def _is_sent(self, step: int, metrics: Metrics) -> bool:
+    def _is_over(self, step: int, metrics: Metrics) -> bool:
+        """Returns whether the next step follows."""
         try:
             self._tracker.log(step, metrics)
+        except StepRejected as error:
+            log.warning("%s rejects step %d, left in the run's files: %s", self._name, step, error)
         except Exception:  # BLE001: whatever a tracker raises fails no run
             log.warning("%s got no step %d", self._name, step, exc_info=True)
             return False
@@ -89,7 +99,10 @@ class WandbTracker:
 
     def log(self, step: int, metrics: Metrics) -> None:
         self._run = self._run or self._started()
-        self._run.log(dict(metrics), step=step)
+        try:
+            self._run.log(dict(metrics), step=step)
+        except (TypeError, ValueError) as error:
+            raise StepRejected(str(error)) from error
 
     def end(self) -> None:
         if self._run is not None:
@@ -133,12 +146,18 @@ class MlflowTracker:
 
     def log(self, step: int, metrics: Metrics) -> None:
         from mlflow.entities import Metric  # noqa: PLC0415
+        from mlflow.exceptions import MlflowException  # noqa: PLC0415
 
         self._run_id = self._run_id or self._found() or self._made()
         now = round(time.time() * 1000)
         values = [Metric(name, value, now, step) for name, value in metrics.items()]
-        for start in range(0, len(values), BATCH_MAX):
-            self._client.log_batch(self._run_id, metrics=values[start : start + BATCH_MAX])
+        try:
+            for start in range(0, len(values), BATCH_MAX):
+                self._client.log_batch(self._run_id, metrics=values[start : start + BATCH_MAX])
+        except MlflowException as error:
+            if error.get_http_status_code() in REJECTED:
+                raise StepRejected(error.message) from error
+            raise
 
     def end(self) -> None:
         if self._run_id:
