@@ -11,6 +11,7 @@ import base64
 import binascii
 import json
 import math
+import re
 from collections.abc import Callable, Iterable, Mapping
 from decimal import Decimal
 from difflib import get_close_matches
@@ -279,9 +280,17 @@ def _timestamp(value: Any, path: str) -> Any:
     return value
 
 
+def _field_mask(value: Any, path: str) -> str:
+    """Names of fields as contracts write them; protobuf's own JSON has camelCase, which is read."""
+    if not isinstance(value, str):
+        raise _wrong(path, value, "names", f"{path.rpartition('.')[2]}: hard_limit,end_time")
+    return re.sub("_([a-z0-9])", lambda found: found[1].upper(), value.replace(" ", ""))
+
+
 SPECIAL: dict[str, Callable[[Any, str], Any]] = {
     "podium.common.v1.Money": _money,
     "google.protobuf.Duration": _duration,
+    "google.protobuf.FieldMask": _field_mask,
     "google.protobuf.Timestamp": _timestamp,
 }
 

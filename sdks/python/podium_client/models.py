@@ -2862,7 +2862,7 @@ class UpdateBudgetRequest(Model):
     """
     The version that the change was made from: another one by now is ABORTED and changes nothing. 0 means whichever it is.
     """
-    update_mask: Annotated[str | None, Field(examples=["hardLimit,endTime"])] = None
+    update_mask: Annotated[str | None, Field(examples=["hard_limit,end_time"])] = None
     """
     What changes: "hard_limit", "soft_limits", "end_time", "soft_limit_shares", at least one. A field that it does not name is ignored.
     """

@@ -105,7 +105,7 @@ WELL_KNOWN: dict[str, Schema] = {
         "pattern": r"^-?[0-9]{1,12}(\.[0-9]{1,9})?s$",
         "example": "1.5s",
     },
-    "google.protobuf.FieldMask": {"type": "string", "example": "hardLimit,endTime"},
+    "google.protobuf.FieldMask": {"type": "string", "example": "hard_limit,end_time"},
     "google.protobuf.Struct": {"type": "object"},
     "google.protobuf.Value": {},
 }

@@ -290,6 +290,17 @@ def test_money_and_durations_may_be_numbers() -> None:
     assert policy.latency_ceiling.seconds == 300
 
 
+@pytest.mark.parametrize(
+    "mask", ["hard_limit,soft_limits", "hardLimit,softLimits", "hard_limit, softLimits"]
+)
+def test_a_field_mask_names_fields_in_either_form(mask: str) -> None:
+    request = budget_service_pb2.UpdateBudgetRequest()
+    merge_written({"update_mask": mask}, request)
+    assert list(request.update_mask.paths) == ["hard_limit", "soft_limits"]
+    problem = problem_of(budget_service_pb2.UpdateBudgetRequest, {"update_mask": ["hard_limit"]})
+    assert "update_mask" in problem and "hard_limit,end_time" in problem
+
+
 def test_event_types_of_a_webhook_are_taken_in_the_words_of_the_documentation() -> None:
     request = webhook_service_pb2.PutWebhookRequest()
     merge_written({"event_types": ["episode.ended", "budget-alert"]}, request)

@@ -88,15 +88,14 @@ class Budgets:
         body = UpdateBudgetRequest(version=version)
         changed = []
         if limit is not None:
-            changed.append("hardLimit")
+            changed.append("hard_limit")
             body.hard_limit = money(limit)
         if alert_at is not None:
-            changed.append("softLimits")
+            changed.append("soft_limits")
             body.soft_limits = [money(each) for each in alert_at]
         if end_time is not None:
-            changed.append("endTime")
+            changed.append("end_time")
             body.end_time = end_time
-        # A field mask in protobuf's JSON, which writes names so.
         body.update_mask = ",".join(changed)
         reply = self._transport.call(
             "PATCH", path(BUDGET, id=budget_id), UpdateBudgetResponse, body=body
