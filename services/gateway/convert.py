@@ -148,6 +148,7 @@ def _client_tool_to_proto(tool: ClientTool) -> tool_pb2.ClientTool:
         name=tool.name,
         description=tool.description,
         parameters_json_schema=tool.parameters_schema,
+        strict=tool.strict,
     )
 
 

@@ -42,6 +42,7 @@ class ClientTool:
     name: str
     description: str
     parameters_schema: str
+    strict: bool = False
 
 
 @dataclass(frozen=True)

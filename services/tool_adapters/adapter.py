@@ -72,6 +72,7 @@ class ModelFunction:
     name: str
     description: str
     parameters_schema: str
+    strict: bool = False
 
 
 class FunctionChoice(StrEnum):

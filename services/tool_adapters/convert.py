@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 from podium.adapters.v1 import tool_adapter_service_pb2 as pb
 from podium.orchestrator.v1 import orchestrator_service_pb2 as orchestrator_pb
 from podium.registry.v1 import tool_pb2
@@ -82,7 +84,7 @@ def _message(given: orchestrator_pb.ConversationMessage) -> ModelMessage:
 def _options(given: pb.AnswerOptions) -> AnswerOptions:
     """Raises InvalidCall for a schema that is no JSON object."""
     return AnswerOptions(
-        functions=tuple(map(_offered, given.functions)),
+        functions=tuple(replace(_offered(each), strict=each.strict) for each in given.functions),
         choice=CHOICES[given.function_choice],
         function_name=given.function_name,
         single_call=given.single_call,

@@ -3221,6 +3221,10 @@ class ClientTool(Model):
     """
     JSON Schema of the arguments; unset means that it takes none.
     """
+    strict: bool = False
+    """
+    True if a model that is called without an episode is to be held to the schema by its provider, whose rules for schemas hold then. An episode's arguments fit the schema in any case.
+    """
 
 
 class CodeConnection(Model):

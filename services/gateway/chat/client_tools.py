@@ -37,6 +37,7 @@ class Tool(BaseModel):
             self.function.name,
             self.function.description or "",
             json.dumps(schema) if schema else "",
+            bool(self.function.strict),
         )
 
 

@@ -29,10 +29,14 @@ class MessagesTool(BaseModel):
     name: str
     description: str = ""
     input_schema: dict[str, Any]
+    strict: bool | None = None
 
     def tool(self) -> Tool:
         function = FunctionSchema(
-            name=self.name, description=self.description, parameters=self.input_schema
+            name=self.name,
+            description=self.description,
+            parameters=self.input_schema,
+            strict=self.strict,
         )
         return Tool(type="function", function=function)
 

@@ -80,7 +80,7 @@ def responses_options(options: AnswerOptions) -> JsonObject:
     if options.functions:
         # A schema is held to by default, and then each of its fields has to be required.
         body["tools"] = [
-            {"type": "function", **_function(tool, "parameters"), "strict": False}
+            {"type": "function", **_function(tool, "parameters"), "strict": tool.strict}
             for tool in options.functions
         ]
     if options.answer_schema == ANY_OBJECT:
@@ -138,7 +138,8 @@ def _choice(options: AnswerOptions, named: JsonObject) -> JsonObject:
 def _function(tool: ModelFunction, schema: str) -> JsonObject:
     parameters = json.loads(tool.parameters_schema) if tool.parameters_schema else NO_ARGUMENTS
     described = {"description": tool.description} if tool.description else {}
-    return {"name": tool.name, **described, schema: parameters}
+    strict = {"strict": True} if tool.strict else {}
+    return {"name": tool.name, **described, schema: parameters, **strict}
 
 
 def _anthropic_blocks(message: ModelMessage) -> str | list[JsonObject]:

@@ -1,5 +1,6 @@
 import json
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -65,6 +66,18 @@ def test_responses_have_items_of_calls_and_results() -> None:
         *("user", "assistant", "function_call", "function_call_output", "user")
     ]
     assert sent["input"][3] == {"type": "function_call_output", "call_id": "call_1", "output": "-3"}
+
+
+@pytest.mark.parametrize("strict", [True, False])
+def test_a_strict_function_is_one_to_every_api(strict: bool) -> None:
+    functions = (replace(WEATHER, strict=strict),)
+    [chat] = body(OpenAiChat(), functions=functions)["tools"]
+    [responses] = body(OpenAiResponses(), functions=functions)["tools"]
+    [messages] = body(AnthropicMessages(), functions=functions)["tools"]
+    # Responses are strict where nothing is stated.
+    assert responses["strict"] is strict
+    for sent in (chat["function"], messages):
+        assert sent.get("strict", False) is strict and ("strict" in sent) is strict
 
 
 def test_messages_have_results_in_one_message_with_what_the_user_says_next() -> None:

@@ -263,6 +263,7 @@ WEATHER: Any = {
         "name": "weather",
         "description": "Weather of a city.",
         "parameters": {"type": "object", "properties": {"city": {"type": "string"}}},
+        "strict": True,
     },
 }
 ASKED = {
