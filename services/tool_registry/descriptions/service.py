@@ -78,7 +78,7 @@ class NothingToDescribe(FailedPrecondition):
     def __init__(self, tool: str) -> None:
         super().__init__(
             f"no verified episode of the last 30 days called {tool}; give episodes that do a check,"
-            " or feedback with a score",
+            " or feedback with a score, under a policy with training_consent",
             tool=tool,
         )
 

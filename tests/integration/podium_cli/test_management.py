@@ -4,6 +4,8 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from integration.podium_cli.conftest import CommandLine
 from openai_server import OpenAiServer
 
@@ -166,15 +168,26 @@ def test_a_policy_is_tried_on_past_episodes_and_their_adherence_is_reported(
     assert len(answered["episodes"]) == scores["scored_count"]
 
 
+@pytest.fixture
+def consenting(podium: CommandLine, tmp_path: Path) -> tuple[str, str]:
+    """Options of a run that descriptions may be written from."""
+    policy = tmp_path / "policy.yaml"
+    policy.write_text(
+        "{name: described, preset: balanced, training_consent: true, unknown_price: admit}"
+    )
+    assert podium("policies", "apply", "-f", str(policy)).returncode == 0
+    return "--policy", "described"
+
+
 def test_a_description_is_written_from_past_episodes_and_reviewed(
-    podium: CommandLine, model: OpenAiServer, tmp_path: Path
+    podium: CommandLine, model: OpenAiServer, tmp_path: Path, consenting: tuple[str, str]
 ) -> None:
     path = tmp_path / "tool.yaml"
     path.write_text(TOOL.replace("my_calculator", "adder"))
     podium("tools", "apply", "-f", str(path))
     call = {"thought": "", "tool": "adder", "arguments": {"expression": "3 + 4"}}
     model.push(call, {"answer": "7"})
-    run = podium("run", "What is 3 + 4?", "--tool", "adder", "--json")
+    run = podium("run", "What is 3 + 4?", "--tool", "adder", "--json", *consenting)
     unverified = podium("tools", "describe", "adder", "--with", "ask_llm")
     assert unverified.returncode == 1
     assert "no verified episode of the last 30 days called adder" in unverified.stderr
@@ -195,7 +208,7 @@ def test_a_description_is_written_from_past_episodes_and_reviewed(
 
 
 def test_descriptions_are_recalibrated_from_what_was_verified_since(
-    podium: CommandLine, model: OpenAiServer, tmp_path: Path
+    podium: CommandLine, model: OpenAiServer, tmp_path: Path, consenting: tuple[str, str]
 ) -> None:
     path = tmp_path / "tool.yaml"
     path.write_text(TOOL.replace("my_calculator", "counter"))
@@ -207,7 +220,7 @@ def test_descriptions_are_recalibrated_from_what_was_verified_since(
     def recalibrated(*texts: str) -> Any:
         for text in texts:
             model.push(call, {"answer": "7"})
-            run = podium("run", "What is 3 + 4?", "--tool", "counter", "--json")
+            run = podium("run", "What is 3 + 4?", "--tool", "counter", "--json", *consenting)
             episode = json.loads(run.stdout.splitlines()[-1])["finished"]["episode"]
             podium("episodes", "feedback", episode["id"], "--score", "1")
             model.push(asked, text, {"answer": "done"})
