@@ -1,3 +1,4 @@
+import asyncio
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -55,18 +56,22 @@ OTHER_FIX = "`podium status` shows what is unwell"
 
 @dataclass(frozen=True)
 class ModelTest:
-    """A call of one model, or the reason why the platform did not start it."""
+    """A call of one model, or the reason why the platform did not start it; neither where it has
+    not ended after `waited_s`."""
 
     model: tool_pb2.LlmModel
     call: pb.DirectCall | None = None
     rejection: Rejected | None = None
+    waited_s: float = 0.0
 
     @property
     def problem(self) -> tuple[str, str, str] | None:
         """The status, the cause and the fix of a failed call; None for an answer."""
         if self.rejection is not None:
             return "rejected", self.rejection.cause, self.rejection.fix
-        assert self.call is not None
+        if self.call is None:
+            cause = f"it gave no answer in {format_seconds(self.waited_s)}; the call continues"
+            return "no answer", cause, "name a higher --timeout: a model without a pod starts first"
         if not self.call.HasField("failure"):
             return None
         failure = failure_from_proto(self.call.failure)
@@ -106,6 +111,14 @@ async def test_models(
     max_tokens: Annotated[
         int, typer.Option(min=1, help="Most output tokens of each call.")
     ] = OUTPUT_TOKENS,
+    timeout_s: Annotated[
+        float | None,
+        typer.Option(
+            "--timeout",
+            min=1,
+            help="Most seconds to wait for an answer. [default: the tool's limits.timeout]",
+        ),
+    ] = None,
 ) -> None:
     """Call each model of a tool of kind llm once, and print its tokens, price and latency.
 
@@ -126,7 +139,7 @@ async def test_models(
         else:
             order.messages.add(role="user", content=QUESTION)
             order.sampling.max_tokens = max_tokens
-        jobs = [partial(_tested, gateway, order, model) for model in llm.models]
+        jobs = [partial(_tested, session, gateway, order, model, timeout_s) for model in llm.models]
         tests = await in_parallel(jobs, AT_ONCE)
     table = listing(COLUMNS, [each.row for each in tests], ("model", "latency#"))
     shown = Group(table, *(line for each in tests for line in _explained(each)))
@@ -136,13 +149,26 @@ async def test_models(
 
 
 async def _tested(
-    gateway: Gateway, order: pb.DirectCallSpec, model: tool_pb2.LlmModel
+    session: Session,
+    gateway: Gateway,
+    order: pb.DirectCallSpec,
+    model: tool_pb2.LlmModel,
+    timeout_s: float | None,
 ) -> ModelTest:
     spec = pb.DirectCallSpec()
     spec.CopyFrom(order)
     spec.model_alias = model.alias
+
+    def waits() -> None:
+        session.output.note(
+            f"{model.alias} has not answered yet; a model without a pod starts first"
+        )
+
     try:
-        return ModelTest(model, call=await called(gateway, spec))
+        async with asyncio.timeout(timeout_s):
+            return ModelTest(model, call=await called(gateway, spec, waits))
+    except TimeoutError:
+        return ModelTest(model, waited_s=timeout_s or 0.0)
     except Rejected as error:
         return ModelTest(model, rejection=error)
 

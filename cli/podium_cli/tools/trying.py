@@ -1,4 +1,5 @@
 import json
+from collections.abc import Callable
 from typing import Annotated
 
 import typer
@@ -51,13 +52,18 @@ async def try_tool(
     session.output.note(f"[dim]v{call.tool_version}, {cost}, by {call.policy_name}[/]")
 
 
-async def called(gateway: Gateway, spec: pb.DirectCallSpec) -> pb.DirectCall:
+async def called(
+    gateway: Gateway, spec: pb.DirectCallSpec, waits: Callable[[], None] = lambda: None
+) -> pb.DirectCall:
+    """Makes a call; `waits` is called for each half a minute without its end."""
     request = pb.StartDirectCallRequest(call_id=str(uuid_utils.uuid7()), spec=spec)
     call = (await gateway.post(PATH, request, pb.StartDirectCallResponse)).call
     while not call.ended:
         # Answered when the call ends, or after half a minute.
         path = f"{PATH}/{call.id}"
         call = (await gateway.get(path, pb.GetDirectCallResponse, wait="true")).call
+        if not call.ended:
+            waits()
     return call
 
 

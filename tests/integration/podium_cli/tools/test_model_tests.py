@@ -1,6 +1,7 @@
 """`podium tools test`: each model of a tool is called once, and charged as any call is."""
 
 import json
+import threading
 from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from pathlib import Path
@@ -51,6 +52,27 @@ def test_each_model_is_called_once_and_charged(podium: CommandLine, server: Open
         assert (reserve["kind"], capture["kind"]) == ("ENTRY_KIND_RESERVE", "ENTRY_KIND_CAPTURE")
         assert Decimal(each["call"]["cost"]["amount"]) == price
         assert Decimal(capture["amount"]["amount"]) == price
+
+
+def test_a_model_that_starts_is_waited_for_as_long_as_the_timeout_says(
+    podium: CommandLine, server: OpenAiServer
+) -> None:
+    """Its first answer comes when the test has ended: no pod is there before."""
+    starts = threading.Event()
+
+    def starting(body: Mapping[str, Any]) -> Reply:
+        starts.wait()
+        return Reply("ok", usage=USAGE)
+
+    server.push(*[starting] * 2)
+    try:
+        ended = podium("tools", "test", "expert", "--timeout", "1", "--json")
+    finally:
+        starts.set()
+    assert ended.returncode == 1
+    for each in json.loads(ended.stdout)["models"]:
+        assert (each["status"], each["call"]) == ("no answer", None)
+        assert "--timeout" in each["fix"]
 
 
 def test_a_failed_model_is_shown_with_cause_and_fix_beside_the_others(
