@@ -37,7 +37,10 @@ class OperatorResources:
         return cls(found, with_terms)
 
     def check(self, spec: ToolSpec) -> None:
-        if not spec.resource or spec.resource in self.by_resource:
+        if not spec.resource:
+            return
+        if operators := self.by_resource.get(spec.resource):
+            _check_price(spec, operators)
             return
         if offered := self._of_server(spec):
             names = ", ".join(each.name for each in offered)
@@ -80,6 +83,17 @@ class OperatorResources:
 
     def _of_server(self, spec: ToolSpec) -> Sequence[ToolSpec]:
         return self.by_resource.get(spec.resource[:2], ()) if len(spec.resource) > 2 else ()
+
+
+def _check_price(spec: ToolSpec, operators: Sequence[ToolSpec]) -> None:
+    """Rejects a price of the tenant's: what it names of the operator's selects one of them."""
+    skus = sorted({each.sku for each in operators if each.sku})
+    if spec.sku and spec.sku not in skus:
+        theirs = f", or name {' or '.join(skus)}" if skus else ""
+        raise InvalidTool(
+            f"sku {spec.sku} would have no effect: {' '.join(spec.resource)} has the operator's"
+            f" price; leave it unset{theirs}"
+        )
 
 
 NO_RESOURCES = OperatorResources({}, lambda own, *_: own)

@@ -144,7 +144,6 @@ def _belongings(things: dict[str, str]) -> list[tuple[str, str, Any]]:
         "description": f"adds for {CANARY}",
         "parameters_json_schema": json.dumps(SCHEMA),
         "connection": {"function": {"function": "calculator"}},
-        "sku": things["sku"],
         "side_effect": "SIDE_EFFECT_PURE",
     }
     policy = {

@@ -10,7 +10,7 @@ from podium.registry.v1 import tool_registry_service_pb2 as pb
 
 STDIO = tool_pb2.McpStdio(server="board")
 FREE: dict[str, Any] = {
-    "sku": "own/free",
+    "sku": "",
     "side_effect": tool_pb2.SIDE_EFFECT_PURE,
     "limits": tool_pb2.ToolLimits(max_concurrency=64),
 }
@@ -117,7 +117,7 @@ async def test_tags_and_provider_that_a_policy_denies_come_along(
     spec = board("board_create", "create", tags=["internal"], provider="boards")
     await registry.platform().register(spec, shared=True)
     evil = registry.as_("evil")
-    await evil.register(board("make_note", "create", provider="mine", tags=["mine"]))
+    await evil.register(board("make_note", "create", sku="", provider="mine", tags=["mine"]))
     await evil.create_policy()
     for selector in (
         policy_pb2.ToolSelector(tags=["internal"]),
@@ -166,7 +166,31 @@ async def test_what_was_registered_first_follows_the_operator(registry: RunningR
     assert (await evil.get("mine")).spec.sku == "tool/dearer"
 
 
-@pytest.mark.parametrize("spec", [function("mine", "calculator", **FREE), code("mine", **FREE)])
+@pytest.mark.parametrize("kind", PAIRS)
+async def test_a_price_that_would_have_no_effect_is_rejected_with_the_operators(
+    registry: RunningRegistry, kind: str
+) -> None:
+    evil, _, own = await both(registry, kind)
+    theirs = PAIRS[kind][0].sku
+    spec = tool_pb2.ToolSpec()
+    spec.CopyFrom(PAIRS[kind][1])
+    spec.name, spec.sku = f"{own}_again", "own/free"
+    error = await rejected(evil.register(spec))
+    assert error.code() is grpc.StatusCode.INVALID_ARGUMENT
+    assert f"leave it unset, or name {theirs}" in str(error.details())
+    batch = await evil.tools.RegisterTools(pb.RegisterToolsRequest(specs=[spec]))
+    assert batch.tools[0].problem == error.details()
+    spec.sku = theirs
+    assert (await evil.register(spec)).tool.spec.sku == theirs
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        function("mine", "calculator", **{**FREE, "sku": "own/free"}),
+        code("mine", **{**FREE, "sku": "own/free"}),
+    ],
+)
 async def test_no_tenant_prices_a_function_or_the_sandbox(
     registry: RunningRegistry, spec: tool_pb2.ToolSpec
 ) -> None:
