@@ -6,9 +6,9 @@ from podium.adapters.v1 import tool_adapter_service_pb2
 from podium.registry.v1 import tool_pb2, tool_registry_service_pb2
 from podium_kit.client.errors import UsageError
 from podium_kit.client.gateway import Gateway
+from podium_kit.tool_kinds.checks import is_private_name
 from tool_adapters.network_guard import ForbiddenAddress, require_public
 
-LOCAL_NAMES = ("localhost", ".localhost", ".local", ".internal", ".svc", ".cluster.local")
 _TARGET = re.compile(r"(?:dns:(?:///)?)?(\[[^\]]+\]|[^/:]+):\d+")
 
 
@@ -53,7 +53,7 @@ def _is_public(host: str) -> bool:
     except ForbiddenAddress:
         return False
     except ValueError:
-        return not host.endswith(LOCAL_NAMES) and "." in host
+        return not is_private_name(host)
     return True
 
 

@@ -67,7 +67,12 @@ def _is_private(host: str) -> bool:
     try:
         return not ip_address(host).is_global
     except ValueError:
-        return "." not in host or host.endswith(PRIVATE_DOMAINS) or ".svc." in host
+        return is_private_name(host)
+
+
+def is_private_name(host: str) -> bool:
+    """Returns whether the spelling of a host's name keeps it from being a public one."""
+    return "." not in host or host.endswith(PRIVATE_DOMAINS) or ".svc." in host
 
 
 def check_header(field: str, name: str, value: str = "") -> None:

@@ -265,6 +265,8 @@ def http(url: str) -> tool_pb2.ToolSpec:
         ("http://169.254.169.254/latest", "169.254.169.254"),
         ("http://rates.shop.svc.cluster.local/", "rates.shop.svc.cluster.local"),
         ("http://rates/", "rates"),
+        ("http://rates.shop.svc.example/", "rates.shop.svc.example"),
+        ("http://rates.test/", "rates.test"),
     ],
 )
 def test_a_private_host_is_named(url: str, host: str) -> None:
