@@ -1,5 +1,6 @@
 import json
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 
@@ -161,7 +162,7 @@ def test_one_hides_a_registered_tool_of_its_name() -> None:
         ),
     ],
 )
-def test_what_cannot_be_called_is_rejected(offered: list[dict[str, str]], problem: str) -> None:
+def test_what_cannot_be_called_is_rejected(offered: list[dict[str, Any]], problem: str) -> None:
     with pytest.raises(InvalidArgument, match=problem):
         offer(*(tool_pb2.ClientTool(**tool) for tool in offered))
 

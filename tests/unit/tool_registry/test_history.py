@@ -14,7 +14,6 @@ from tool_registry.history.dry_run import dry_run
 from tool_registry.history.past_episodes import Selection
 from tool_registry.toolsets.resolver import CallDecision
 
-
 ALL = ("unchecked", "right", "wrong", "unjudged")
 
 

@@ -155,7 +155,7 @@ class MlflowTracker:
             for start in range(0, len(values), BATCH_MAX):
                 self._client.log_batch(self._run_id, metrics=values[start : start + BATCH_MAX])
         except MlflowException as error:
-            if error.get_http_status_code() in REJECTED:
+            if error.get_http_status_code() in REJECTED:  # type: ignore[no-untyped-call]
                 raise StepRejected(error.message) from error
             raise
 
