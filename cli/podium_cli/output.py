@@ -26,6 +26,11 @@ class Output:
         self.progress = _console(stderr=True)
 
     @property
+    def is_live(self) -> bool:
+        """True when a person sees progress while it is made."""
+        return self.progress.is_terminal and not self.as_json
+
+    @property
     def _is_piped(self) -> bool:
         """True when stderr is no terminal: a program reads lines of any length."""
         return not self.progress.is_terminal

@@ -2,11 +2,12 @@
 
 import asyncio
 import json
+import threading
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import httpx
 import pytest_asyncio
@@ -15,7 +16,7 @@ from browser.machine import CHROMIUM
 from browser.versions import trained_versions
 from e2e.episodes_over_http import finished
 from local_platforms import local_platform
-from openai_server import OpenAiServer
+from openai_server import OpenAiServer, Reply, Scripted
 from podium_kit.rpc.identity import Role
 from podium_operations.local.keys import TENANT, issue_first_key
 from podium_operations.local.platform import LocalPlatform
@@ -43,11 +44,19 @@ APPROVED = {
 }
 
 
-# A sum, then the answer.
-SCRIPT = (
-    json.dumps({**SUM, "arguments": {"expression": "6*7"}}),
-    json.dumps({"answer": f"42 {HOSTILE}"}),
-)
+ANSWER = json.dumps({"answer": f"42 {HOSTILE}"})
+# The answer to a task with these words waits for the gate after its first word.
+HELD_BACK = "Held back."
+
+
+def script(gate: threading.Event) -> tuple[Scripted, ...]:
+    """A sum, then the answer."""
+
+    def answered(body: Mapping[str, Any]) -> Reply:
+        held = HELD_BACK in json.dumps(body["messages"])
+        return Reply(ANSWER, gate=gate if held else None, gate_after=ANSWER.index("42") + 2)
+
+    return json.dumps({**SUM, "arguments": {"expression": "6*7"}}), answered
 
 
 @dataclass(frozen=True)
@@ -61,12 +70,13 @@ class ConsoleUnderTest:
     # Trained versions.
     store: Path
     platform: LocalPlatform
+    gate: threading.Event
 
     def http(self, role: str = "tenant-admin") -> httpx.AsyncClient:
         headers = {"authorization": f"Bearer {self.keys[role]}"}
         return httpx.AsyncClient(base_url=self.url, headers=headers, timeout=120)
 
-    async def start(self, task: str, role: str = "developer", **spec: str) -> str:
+    async def start(self, task: str, role: str = "developer", **spec: str | bool) -> str:
         async with self.http(role) as client:
             body = {"spec": {"task": task, "tool_names": ["calculator"], **spec}}
             reply = await client.post("/v1/episodes", json=body)
@@ -83,7 +93,8 @@ async def console() -> AsyncIterator[ConsoleUnderTest]:
 @asynccontextmanager
 async def console_platform() -> AsyncIterator[ConsoleUnderTest]:
     """A platform with people of every role, episodes, and trained versions."""
-    with server_folder("console") as folder, OpenAiServer(script=SCRIPT) as model:
+    gate = threading.Event()
+    with server_folder("console") as folder, OpenAiServer(script=script(gate)) as model:
         store = trained_versions(folder / "versions", HOSTILE)
         platform = local_platform(folder, model.base_url, MODEL, policy_store=store)
         async with platform as (running, connection):
@@ -94,11 +105,15 @@ async def console_platform() -> AsyncIterator[ConsoleUnderTest]:
                 ),
                 "platform-admin": connection.admin_key,
             }
-            yield await _prepared(running, connection, keys, store)
+            yield await _prepared(running, connection, keys, store, gate)
 
 
 async def _prepared(
-    platform: LocalPlatform, connection: Connection, granted: Mapping[str, str], store: Path
+    platform: LocalPlatform,
+    connection: Connection,
+    granted: Mapping[str, str],
+    store: Path,
+    gate: threading.Event,
 ) -> ConsoleUnderTest:
     url = connection.gateway_url
     headers = {"authorization": f"Bearer {connection.api_key}"}
@@ -106,12 +121,12 @@ async def _prepared(
         keys = {role: granted.get(role) or await _key(admin, role) for role in ROLES}
         policy = await admin.post("/v1/policies", json={"spec": APPROVED})
         assert policy.is_success, policy.text
-        console = ConsoleUnderTest(url, keys, "", "", store, platform)
+        console = ConsoleUnderTest(url, keys, "", "", store, platform, gate)
         for number in range(4):
             ended = await console.start(f"What is 6 x 7? Try {number}. {HOSTILE}")
         await finished(admin, ended)
     waiting = await console.start("Pay 6 x 7 dollars", policy="careful")
-    return ConsoleUnderTest(url, keys, ended, waiting, store, platform)
+    return ConsoleUnderTest(url, keys, ended, waiting, store, platform, gate)
 
 
 async def _key(admin: httpx.AsyncClient, role: str) -> str:

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from browser.conftest import ConsoleUnderTest, Person
+from browser.conftest import HELD_BACK, ConsoleUnderTest, Person
 from e2e.episodes_over_http import finished
 
 pytestmark = pytest.mark.browser
@@ -120,3 +120,18 @@ async def test_a_key_that_is_revoked_ends_the_session_of_its_page(
         await admin.post(f"/v1/api-keys/{created['api_key']['id']}/revoke")
     await person.open("/spend")
     await person.page.get_by_label("API key").wait_for()
+
+
+async def test_a_developer_reads_an_answer_while_it_is_written(
+    person: Person, console: ConsoleUnderTest
+) -> None:
+    await person.sign_in("developer")
+    console.gate.clear()
+    try:
+        episode = await console.start(f"What is 6 x 7? {HELD_BACK}", stream_answer=True)
+        await person.open(f"/episodes/{episode}")
+        answer = person.page.locator("p.answer")
+        await answer.filter(has_text=re.compile("^42$")).wait_for()
+    finally:
+        console.gate.set()
+    await answer.filter(has_text="onerror").wait_for()

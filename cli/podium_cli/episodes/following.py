@@ -36,7 +36,8 @@ async def follow(
     view = EpisodeView(output.progress)
     episode = episode_pb2.Episode()
     with view.live():
-        async for event in gateway.events(episode_id, after_sequence):
+        show = view.write if output.is_live else None
+        async for event in gateway.events(episode_id, after_sequence, show):
             if output.as_json:
                 output.json(event)
             else:

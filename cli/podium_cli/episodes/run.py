@@ -77,6 +77,7 @@ async def run(
         parallel_calls=parallel_calls,
         labels=parse_labels(label or []),
         prompt_mode=parse_prompt_mode(prompt_mode),
+        stream_answer=session.output.is_live,
     )
     if budget:
         spec.budget.CopyFrom(money_to_proto(parse_money(budget)))

@@ -9,7 +9,7 @@ from rich.spinner import Spinner
 from rich.text import Text
 
 from podium.common.v1 import failure_pb2
-from podium.episodes.v1 import check_pb2, episode_pb2
+from podium.episodes.v1 import check_pb2, episode_pb2, episode_service_pb2
 from podium.orchestrator.v1 import orchestrator_service_pb2 as orchestrator_pb2
 from podium_cli.formats import counted, format_money, format_seconds, with_unpriced
 from podium_kit.text import one_line
@@ -20,6 +20,8 @@ THOUGHT_CHARACTERS = 300
 ARGUMENT_CHARACTERS = 300
 EXPLANATION_CHARACTERS = 300
 INDENT = 10
+# The end of a long answer stays in sight while it is written.
+ANSWER_LINES = 12
 
 
 def task_of(episode: episode_pb2.Episode) -> str:
@@ -35,6 +37,8 @@ class EpisodeView:
         self._console = console
         self._doing = "starting"
         self._since = time.monotonic()
+        self._answer = ""
+        """The text of the answer so far, while it is written."""
 
     @contextmanager
     def live(self) -> Iterator[None]:
@@ -44,7 +48,8 @@ class EpisodeView:
         def now() -> RenderableType:
             waited = format_seconds(time.monotonic() - self._since)
             spinner.update(text=Text(f"{self._doing} ... {waited}", style="dim"))
-            return spinner
+            lines = Text(self._answer).wrap(self._console, self._console.width)
+            return Group(*lines[-ANSWER_LINES:], spinner)
 
         if not self._console.is_terminal:
             yield
@@ -71,6 +76,11 @@ class EpisodeView:
             case _:
                 self._await("ended")
 
+    def write(self, part: episode_service_pb2.EpisodeAnswerPart) -> None:
+        """Shows a part of the answer on a terminal; an attempt that begins anew replaces it."""
+        if part.start in (0, len(self._answer)):
+            self._answer = self._answer[: part.start] + part.text
+
     def _judged(self, judged: check_pb2.Judgement) -> None:
         verdict = f"{judged.score:g}" if judged.HasField("score") else "unjudged"
         said = one_line(judged.explanation, EXPLANATION_CHARACTERS)
@@ -85,6 +95,7 @@ class EpisodeView:
         self._await("turn 1: the model decides")
 
     def _decided(self, turn: int, decided: episode_pb2.ActionDecided) -> None:
+        self._answer = ""
         action, spent = decided.action, _spent(decided)
         title = Text(f"turn {turn:<4}", style="bold cyan")
         match action.WhichOneof("decision"):

@@ -3,11 +3,19 @@ import { ApiError, send, type Schemas } from "./http";
 export type EpisodeEvent = Schemas["EpisodeEvent"];
 export type TenantEvent = Schemas["TenantEvent"];
 
+/** A text of the answer, and the number of characters before it. */
+export interface AnswerPart {
+  start?: number;
+  text?: string;
+}
+
 const RECONNECT_MS = 1000;
 
 interface Follower<Event> {
   onEvent(event: Event): void;
   onConnection(connected: boolean): void;
+  /** A part of the answer while it is written; it is no event, so nothing is resumed from it. */
+  onPart?(part: AnswerPart): void;
 }
 
 /**
@@ -15,7 +23,7 @@ interface Follower<Event> {
  * Throws ApiError for what no new connection helps against.
  */
 export function follow(episodeId: string, follower: Follower<EpisodeEvent>, signal: AbortSignal) {
-  const path = `/v1/episodes/${encodeURIComponent(episodeId)}/events`;
+  const path = `/v1/episodes/${encodeURIComponent(episodeId)}/events?answer_parts=true`;
   return resumed(path, "0", follower, (event) => Boolean(event.finished), signal);
 }
 
@@ -34,6 +42,10 @@ async function resumed<Event>(
       follower.onConnection(true);
       for await (const { id, event, data } of messages(reply.body!)) {
         if (event === "error") throw new ApiError(0, JSON.parse(data).error.message);
+        if (event === "answer_part") {
+          follower.onPart?.(JSON.parse(data));
+          continue;
+        }
         last = id;
         const seen: Event = JSON.parse(data);
         follower.onEvent(seen);

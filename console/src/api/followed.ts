@@ -2,7 +2,7 @@ import { queryOptions, useQuery } from "@tanstack/react-query";
 import { useEffect, useState } from "react";
 
 import type { Episode } from "./episodes";
-import { follow, type EpisodeEvent } from "./events";
+import { follow, type AnswerPart, type EpisodeEvent } from "./events";
 import { get, type Schemas } from "./http";
 
 export const episodeQuery = (id: string) =>
@@ -17,23 +17,31 @@ export const useEpisode = (id: string) => useQuery(episodeQuery(id));
 /** The events of an episode, live until it ends; without content where the reader may not see that. */
 export function useEvents(episode: Episode | undefined) {
   const [events, setEvents] = useState<EpisodeEvent[]>([]);
+  const [written, setWritten] = useState("");
   const [connected, setConnected] = useState(true);
   const [error, setError] = useState<Error | null>(null);
   const id = episode?.id;
   useEffect(() => {
     setEvents([]);
+    setWritten("");
     setError(null);
     if (!id) return;
     const end = new AbortController();
     // Many events at once are one rendering.
     let waiting: EpisodeEvent[] = [];
+    let text = "";
+    // An attempt that begins anew replaces what was written; after a lost part nothing is added.
+    const onPart = ({ start = 0, text: part = "" }: AnswerPart) => {
+      if (start === 0 || start === text.length) text = text.slice(0, start) + part;
+    };
     const flush = () => {
       const seen = waiting;
       waiting = [];
+      setWritten(text);
       if (seen.length) setEvents((before) => [...before, ...seen]);
     };
     const timer = setInterval(flush, 80);
-    follow(id, { onEvent: (event) => waiting.push(event), onConnection: setConnected }, end.signal)
+    follow(id, { onEvent: (event) => waiting.push(event), onConnection: setConnected, onPart }, end.signal)
       .then(flush)
       .catch(setError);
     return () => {
@@ -41,7 +49,7 @@ export function useEvents(episode: Episode | undefined) {
       clearInterval(timer);
     };
   }, [id]);
-  return { events, connected, error };
+  return { events, written, connected, error };
 }
 
 export interface Step {

@@ -26,7 +26,7 @@ export default function EpisodeScreen() {
 }
 
 function Shown({ episode }: { episode: Episode }) {
-  const { events, connected, error } = useEvents(episode);
+  const { events, written, connected, error } = useEvents(episode);
   const steps = useMemo(() => stepsOf(events), [events]);
   const [chosen, setChosen] = useState<string | null>(null);
   const [byMoney, setByMoney] = useState(false);
@@ -56,7 +56,7 @@ function Shown({ episode }: { episode: Episode }) {
             <Tab id="ledger">{w.ledger}</Tab>
             <Tab id="raw">{w.raw}</Tab>
           </TabList>
-          <TabPanel id="result">{step ? <StepDetail step={step} /> : <Result episode={episode} hasSteps={steps.length > 0} />}</TabPanel>
+          <TabPanel id="result">{step ? <StepDetail step={step} /> : <Result episode={episode} written={written} hasSteps={steps.length > 0} />}</TabPanel>
           <TabPanel id="why"><Why episode={episode} steps={steps} chosen={step} /></TabPanel>
           <TabPanel id="ledger"><Ledger id={episode.id!} /></TabPanel>
           <TabPanel id="raw"><Code text={JSON.stringify({ episode, events }, null, 2)} label={w.raw} /></TabPanel>
@@ -187,17 +187,18 @@ function Waterfall({ steps, byMoney, chosen, onChoose, running }: WaterfallProps
   );
 }
 
-function Result({ episode, hasSteps }: { episode: Episode; hasSteps: boolean }) {
+function Result({ episode, written, hasSteps }: { episode: Episode; written: string; hasSteps: boolean }) {
   const client = useQueryClient();
   const mayRate = useMay("GiveFeedbackRest");
   const rate = useMutation({
     mutationFn: (score: number) => write("POST", `/v1/episodes/${episode.id}/feedback`, { score }),
     onSuccess: () => client.invalidateQueries({ queryKey: ["episode", episode.id] }),
   });
+  const answer = episode.answer || (episode.end_time ? "" : written);
   return (
     <>
       <h2>{w.answer}</h2>
-      {episode.answer ? <p className="answer">{episode.answer}</p> : <p className="muted">{episode.end_time ? w.noAnswer : w.runs}</p>}
+      {answer ? <p className="answer">{answer}</p> : <p className="muted">{episode.end_time ? w.noAnswer : w.runs}</p>}
       {episode.failure?.message && <p className="error">{episode.failure.message}</p>}
       {hasSteps && <p className="muted small">{w.select}</p>}
       {episode.end_time && mayRate && (

@@ -38,7 +38,7 @@ export function StartEpisode({ onClose, again }: StartProps) {
   });
   const start = useMutation({
     mutationFn: () =>
-      write<Schemas["StartEpisodeResponse"]>("POST", "/v1/episodes", { spec: { ...repeated(from), task, model, policy } }),
+      write<Schemas["StartEpisodeResponse"]>("POST", "/v1/episodes", { spec: { ...repeated(from), task, model, policy, stream_answer: true } }),
     onSuccess: ({ episode }) => {
       onClose();
       if (again) void navigate({ to: "/episodes/compare", search: { ids: `${again.id},${episode!.id}` } });

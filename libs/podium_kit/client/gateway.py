@@ -5,7 +5,7 @@ import json
 import os
 import re
 import ssl
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -160,18 +160,27 @@ class Gateway:
             raise Unreachable(self.url, error) from error
 
     async def events(
-        self, episode_id: str, after_sequence: int = 0
+        self,
+        episode_id: str,
+        after_sequence: int = 0,
+        show: Callable[[episode_service_pb2.EpisodeAnswerPart], None] | None = None,
     ) -> AsyncIterator[episode_pb2.EpisodeEvent]:
         """Yields an episode's events until it ends, and resumes a broken stream.
 
-        So is one that a gateway which starts or stops cannot open. Raises Rejected, Unreachable.
+        So is one that a gateway which starts or stops cannot open. `show` gets the parts of the
+        answer of an episode that streams it. Raises Rejected, Unreachable.
         """
         attempts = 0
         while True:
             lost: UserError
             try:
-                async for event in self._stream(episode_id, after_sequence):
-                    after_sequence, attempts = event.sequence, 0
+                async for news in self._stream(episode_id, after_sequence, show is not None):
+                    if isinstance(news, episode_service_pb2.EpisodeAnswerPart):
+                        if show is not None:
+                            show(news)
+                        continue
+                    event, attempts = news, 0
+                    after_sequence = event.sequence
                     yield event
                     if event.HasField("finished"):
                         return
@@ -190,14 +199,21 @@ class Gateway:
             await asyncio.sleep(ATTEMPT_PAUSE_S)
 
     async def _stream(
-        self, episode_id: str, after_sequence: int
-    ) -> AsyncIterator[episode_pb2.EpisodeEvent]:
+        self, episode_id: str, after_sequence: int, with_parts: bool
+    ) -> AsyncIterator[episode_pb2.EpisodeEvent | episode_service_pb2.EpisodeAnswerPart]:
         path = f"/v1/episodes/{segment(episode_id)}/events"
         headers = {"last-event-id": str(after_sequence)}
-        async with self._opened(path, headers=headers) as lines:
+        query = _given({"answer_parts": "true" if with_parts else ""})
+        async with self._opened(path, headers=headers, params=query) as lines:
+            kind = ""
             async for line in lines:
-                if line.startswith("data: "):
-                    yield _event(line.removeprefix("data: "))
+                if line.startswith("event: "):
+                    kind = line.removeprefix("event: ")
+                elif line.startswith("data: "):
+                    text = line.removeprefix("data: ")
+                    yield _answer_part(text) if kind == "answer_part" else _event(text)
+                elif not line:
+                    kind = ""
 
     @asynccontextmanager
     async def _opened(self, path: str, **request: Any) -> AsyncIterator[AsyncIterator[str]]:
@@ -244,6 +260,10 @@ def _given(query: Mapping[str, Any]) -> dict[str, Any]:
 def _parsed(values: Mapping[str, Any], reply: type[M]) -> M:
     # A newer platform may say more than this command knows.
     return json_format.ParseDict(dict(values), reply(), ignore_unknown_fields=True)
+
+
+def _answer_part(text: str) -> episode_service_pb2.EpisodeAnswerPart:
+    return _parsed(json.loads(text), episode_service_pb2.EpisodeAnswerPart)
 
 
 def _event(text: str) -> episode_pb2.EpisodeEvent:

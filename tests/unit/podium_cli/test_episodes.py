@@ -17,7 +17,7 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from podium.common.v1 import failure_pb2, money_pb2
-from podium.episodes.v1 import check_pb2, episode_pb2
+from podium.episodes.v1 import check_pb2, episode_pb2, episode_service_pb2
 from podium.orchestrator.v1 import orchestrator_service_pb2 as orchestrator_pb2
 from podium_cli.app import app
 from podium_cli.episodes import run
@@ -326,3 +326,14 @@ async def test_what_is_rejected_for_another_reason_is_not_sent_again(starting: S
     with pytest.raises(Rejected):
         await start(starting)
     assert len(starting.asked) == 1
+
+
+def test_a_terminal_shows_the_answer_while_it_is_written() -> None:
+    text = io.StringIO()
+    view = EpisodeView(Console(file=text, width=80, force_terminal=True))
+    with view.live():
+        for start, part in ((0, "Lome"), (0, "Oua"), (3, "ga"), (9, "a part was lost before this")):
+            view.write(episode_service_pb2.EpisodeAnswerPart(turn=1, start=start, text=part))
+    drawn = text.getvalue()
+    assert "Ouaga" in drawn
+    assert "Lome" not in drawn and "lost" not in drawn

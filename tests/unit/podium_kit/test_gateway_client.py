@@ -126,3 +126,22 @@ async def test_an_episode_that_there_is_not_is_not_waited_for(
             async for _ in gateway.events("e"):
                 pass
     assert not pauses
+
+
+async def test_parts_of_an_answer_are_shown_and_are_no_events(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked = list[str]()
+
+    def streamed(request: httpx.Request) -> httpx.Response:
+        asked.append(request.url.query.decode())
+        part = json.dumps({"turn": 1, "start": 0, "text": "Ouaga"})
+        last = json.dumps({"sequence": "2", "finished": {}})
+        text = f"event: answer_part\ndata: {part}\n\nid: 2\nevent: finished\ndata: {last}\n\n"
+        return httpx.Response(200, text=text)
+
+    shown = list[episode_service_pb2.EpisodeAnswerPart]()
+    async with gateway_of(monkeypatch, streamed) as gateway:
+        seen = [event.sequence async for event in gateway.events("e", show=shown.append)]
+    assert (seen, asked) == ([2], ["answer_parts=true"])
+    assert [(part.turn, part.start, part.text) for part in shown] == [(1, 0, "Ouaga")]
