@@ -16,6 +16,7 @@ export function offered(given: ClientFunction): ClientTool {
     name: given.name,
     description: given.description,
     parameters_json_schema: given.parameters ? JSON.stringify(given.parameters) : "",
+    strict: false,
   };
 }
 

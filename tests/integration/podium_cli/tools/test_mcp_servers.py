@@ -23,7 +23,6 @@ from openai_server import OpenAiServer
 
 __all__ = ["experts", "prices"]
 SUM = {"expression": "6*7"}
-PRICE = "sku,dimension,unit_price\nown/mcp/sums,call,0\n"
 
 
 @asynccontextmanager
@@ -45,15 +44,16 @@ async def call(client: Client, name: str, **given: Any) -> tuple[str, dict[str, 
 
 
 async def test_a_tool_of_the_policy_is_called_held_and_charged_once(
-    podium: CommandLine, tmp_path: Path
+    podium: CommandLine,
 ) -> None:
-    (tmp_path / "prices.csv").write_text(PRICE)
-    assert podium("prices", "import", str(tmp_path / "prices.csv")).returncode == 0
     with api(podium) as http:
         spec = http.get("/v1/tools/calculator").json()["tool"]["spec"]
         # The function is the operator's, and so is its price, under any name.
         own = {**spec, "name": "own_sums", "sku": "own/mcp/sums"}
-        made = http.post("/v1/tools", json={"spec": own})
+        rejected = http.post("/v1/tools", json={"spec": own})
+        assert rejected.status_code == 400
+        assert f"name {spec['sku']}" in rejected.json()["error"]["message"]
+        made = http.post("/v1/tools", json={"spec": {**own, "sku": ""}})
         assert made.is_success, made.text
         assert made.json()["tool"]["spec"]["sku"] == spec["sku"]
     once = {"idempotency_key": "sums", "labels": {"team": "red"}}
