@@ -14,7 +14,7 @@ from podium.registry.v1 import tool_pb2, tool_registry_service_pb2
 from podium_cli.command import Session, command
 from podium_cli.episodes.run import Budget, Policy
 from podium_cli.formats import format_money, format_seconds
-from podium_cli.inputs import parse_money
+from podium_cli.inputs import parse_money, parse_seconds
 from podium_cli.listing import Row, listing
 from podium_cli.tools.tools import Name, app
 from podium_cli.tools.trying import called
@@ -111,20 +111,19 @@ async def test_models(
     max_tokens: Annotated[
         int, typer.Option(min=1, help="Most output tokens of each call.")
     ] = OUTPUT_TOKENS,
-    timeout_s: Annotated[
-        float | None,
+    longest: Annotated[
+        str,
         typer.Option(
-            "--timeout",
-            min=1,
-            help="Most seconds to wait for an answer. [default: the tool's limits.timeout]",
+            "--timeout", help="Longest wait, like 90s. [default: the tool's limits.timeout]"
         ),
-    ] = None,
+    ] = "",
 ) -> None:
     """Call each model of a tool of kind llm once, and print its tokens, price and latency.
 
     The calls are like any other: the policy decides about them, the ledger charges for them, and
     --budget limits each. Exit status 1 if one fails.
     """
+    timeout_s = parse_seconds(longest) if longest else None
     order = pb.DirectCallSpec(tool_name=name, policy=policy)
     if budget:
         order.budget.CopyFrom(money_to_proto(parse_money(budget)))

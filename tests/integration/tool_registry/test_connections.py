@@ -75,7 +75,10 @@ async def seen(caller: Caller) -> list[tool_pb2.Tool]:
 
 
 async def register(caller: Caller, *, shared: bool) -> None:
-    for spec in specs().values():
+    for name, spec in specs().items():
+        if name == "program" and not shared:
+            # It has the operator's price.
+            spec.sku = ""
         await caller.register(spec, shared=shared)
 
 

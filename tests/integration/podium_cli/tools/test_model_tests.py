@@ -66,7 +66,7 @@ def test_a_model_that_starts_is_waited_for_as_long_as_the_timeout_says(
 
     server.push(*[starting] * 2)
     try:
-        ended = podium("tools", "test", "expert", "--timeout", "1", "--json")
+        ended = podium("tools", "test", "expert", "--timeout", "1s", "--json")
     finally:
         starts.set()
     assert ended.returncode == 1
