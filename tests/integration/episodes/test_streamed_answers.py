@@ -51,7 +51,7 @@ async def test_parts_are_shown_while_the_answer_is_written(platform: Platform) -
     watch = watched(platform.ada, episode.id)
     parts = await shown_of(watch, ANSWER)
     assert {part.turn for part in parts} == {1}
-    # Whoever comes late is shown the beginning, too.
+    # A watch that comes late is shown the beginning, too.
     [whole] = await shown_of(watched(platform.ada, episode.id), ANSWER)
     assert whole.start == 0
     platform.neighbours.orchestrator.may_answer.set()
