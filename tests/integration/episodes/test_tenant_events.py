@@ -74,7 +74,8 @@ async def test_beginnings_and_ends_of_episodes_are_streamed_without_their_words(
     assert begun.episode_started.started_by == "ada"
     assert ended.episode_ended.stop_reason == episode_pb2.STOP_REASON_ANSWERED
     assert ended.episode_ended.cost == episode.cost
-    for text in ("nobody else reads", "42", "computes"):
+    # The answer as a field; positions and times may have its digits.
+    for text in ("nobody else reads", '"42"', "computes"):
         assert text not in f"{begun}{ended}"
 
 

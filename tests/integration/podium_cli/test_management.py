@@ -149,22 +149,24 @@ def test_a_policy_is_tried_on_past_episodes_and_their_adherence_is_reported(
     model.push(
         {"thought": "", "tool": "calculator", "arguments": {"expression": "2 + 2"}}, {"answer": "4"}
     )
-    podium("run", "What is 2 + 2?", "--policy", "balanced")
+    # Its episodes are this test's alone.
     path = tmp_path / "policy.yaml"
+    path.write_text("{name: reported, preset: balanced, unknown_price: admit}")
+    podium("policies", "apply", "-f", str(path))
+    podium("run", "What is 2 + 2?", "--policy", "reported")
     path.write_text("{name: tried, preset: balanced, deny: {names: [calculator]}}")
     tried = podium.json("policies", "try", "-f", str(path), "--since", "1h")
     assert tried["rejected_call_count"] >= 1
     assert tried["rejected"][0]["tool_name"] == "calculator"
     assert tried["rejected"][0]["reason"] == "denied by name calculator"
     assert "would have been rejected" in podium("policies", "try", "-f", str(path)).stdout
-    # Episodes of other tests count as well.
-    [scores] = podium.json("policies", "report", "balanced", "--since", "1h")["policies"]
-    assert scores["without_outcome_count"] >= 1
-    answered = podium.json("policies", "report", "balanced", "--answered-is-solved")
+    [scores] = podium.json("policies", "report", "reported", "--since", "1h")["policies"]
+    assert scores["without_outcome_count"] == 1
+    answered = podium.json("policies", "report", "reported", "--answered-is-solved")
     [scores] = answered["policies"]
     # The scripted orchestrator has a price only where another test of this platform gave it one.
     assert scores["without_outcome_count"] == 0
-    assert scores["scored_count"] + scores["without_cost_count"] >= 1
+    assert scores["scored_count"] + scores["without_cost_count"] == 1
     assert len(answered["episodes"]) == scores["scored_count"]
 
 
