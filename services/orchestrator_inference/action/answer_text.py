@@ -10,7 +10,7 @@ from collections.abc import Callable
 from podium_kit.text import storable, whole_characters
 
 _SYMBOL = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^"{}\[\],:]+', re.DOTALL)
-# Of a string: what stands for itself, and escapes.
+# The parts of a JSON string: plain characters, and escapes.
 _PIECE = re.compile(r'[^"\\]+|\\u[0-9a-fA-F]{4}|\\[^u]', re.DOTALL)
 _ESCAPED = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 _KEY = '"answer"'

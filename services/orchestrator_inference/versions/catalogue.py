@@ -80,7 +80,7 @@ class VersionState:
     decision: RecordedDecision | None
     faults: tuple[str, ...]
     tenant: str | None
-    """As in Manifest; None as `step`."""
+    """Manifest.tenant; None when the manifest cannot be read."""
 
     @property
     def is_visible(self) -> bool:
