@@ -59,10 +59,21 @@ def experts(podium: CommandLine, prices: None) -> Iterator[OpenAiServer]:
 
 @pytest.fixture
 def client(podium: CommandLine) -> Iterator[openai.OpenAI]:
-    connection = json.loads((podium.state_dir / "connection.json").read_text())
-    url = f"{connection['gateway_url']}/v1"
-    with openai.OpenAI(base_url=url, api_key=connection["api_key"], max_retries=0) as client:
-        yield client
+    """Has a key of its own: a tool is resolved anew for a caller twice a second at most.
+
+    With one key, a test that registers a tool again would reach the server of the test before.
+    """
+    with api(podium) as http:
+        session = http.get("/v1/session").json()
+        owner = {"subject": session["subject"], "roles": session["roles"]}
+        made = http.post("/v1/api-keys", json=owner)
+        assert made.is_success, made.text
+        with openai.OpenAI(
+            base_url=f"{http.base_url}/v1", api_key=made.json()["key"], max_retries=0
+        ) as client:
+            yield client
+        revoked = http.post(f"/v1/api-keys/{made.json()['api_key']['id']}/revoke")
+        assert revoked.is_success, revoked.text
 
 
 def ledger_entries(podium: CommandLine, key: str) -> list[dict[str, Any]]:
