@@ -8,6 +8,7 @@ from bench.orchestrators.arms import COMPETENT, START, TRAINED
 from bench.orchestrators.report import (
     ARMS,
     CHOICES,
+    CONTROLS,
     CURVE,
     REWARD_OVER,
     RULES,
@@ -36,7 +37,7 @@ def write_page(name: str, comparison: Comparison, asked: Mapping[str, Any]) -> N
     study, found = comparison.study, report(comparison)
     text = TEMPLATE.read_text(encoding="utf-8").format(
         title=study.title,
-        shown=shown(comparison, found.findings),
+        shown=f"{differences(comparison, found.findings)}{shown(comparison, found.findings)}",
         unseen=study.unseen.strip(),
         day=f"{datetime.now(UTC):%Y-%m-%d}",
         name=name,
@@ -55,6 +56,7 @@ def write_page(name: str, comparison: Comparison, asked: Mapping[str, Any]) -> N
         rules=found.table(RULES),
         curve=found.table(CURVE),
         by_seed=found.table(SEEDS),
+        controls=controls(comparison, found),
         findings="\n".join(_items(found)),
     )
     FOLDER.mkdir(parents=True, exist_ok=True)
@@ -84,6 +86,34 @@ def shown(comparison: Comparison, findings: Mapping[str, Any]) -> str:
         f" gap to the oracle ({oracle.score.mean:.2f} at ${oracle.cost:.5f}) is open; nothing is"
         " shown about real models, since experts are simulated, or about chance in training, of"
         " which one run is compared."
+    )
+
+
+def differences(comparison: Comparison, findings: Mapping[str, Any]) -> str:
+    """States what the controls do differently from the first of them; empty with fewer than two."""
+    found = [
+        f"{name} costs {_interval(findings[f'control.{name}.cost'])} USD a task, is right"
+        f" {_interval(findings[f'control.{name}.right'])} more often and calls the preferred model"
+        f" {_interval(findings[f'control.{name}.preferred'])} times more"
+        for name in comparison.controls[1:]
+        if f"control.{name}.cost" in findings
+    ]
+    if not found:
+        return ""
+    return (
+        f"Beside {comparison.controls[0]}, over all vectors: {'; '.join(found)}. Each is one run,"
+        " so these differences hold chance in training as well.\n\n"
+    )
+
+
+def controls(comparison: Comparison, found: Report) -> str:
+    """The section on versions that were made for this comparison, or nothing without two."""
+    if len(comparison.controls) < 2:
+        return ""
+    return (
+        f"## Controls beside {comparison.controls[0]}\n\n"
+        "Differences task by task; reward by vector, relative to the group of all arms.\n\n"
+        f"{found.table(CONTROLS)}\n\n"
     )
 
 

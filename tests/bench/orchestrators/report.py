@@ -5,7 +5,7 @@ from statistics import fmean
 from typing import Any
 
 from bench.figures import Figures
-from bench.orchestrators.arms import TRAINED, Arm, Course
+from bench.orchestrators.arms import START, TRAINED, Arm, Course
 from bench.orchestrators.journal import Journal, Results
 from bench.orchestrators.study import Study, weights_of
 from podium_evaluation.results.baselines import (
@@ -79,6 +79,15 @@ class Comparison:
         return [task for course in self.courses for task in course.tasks]
 
     @property
+    def controls(self) -> list[str]:
+        """Returns the versions beside the trained one and its start, in the order given."""
+        return [
+            arm.name
+            for arm in self.arms
+            if arm.model_dir and not arm.policies and arm.name != START
+        ]
+
+    @property
     def experts(self) -> dict[str, str]:
         """Returns by arm the model that it always asks."""
         return {arm.name: arm.rule.removeprefix(ALWAYS) for arm in self.arms if arm.is_expert}
@@ -117,12 +126,15 @@ RULES = (
     " | Gap closed |"
 )
 SEEDS = "| Orchestrator | Outcome, by seed | Cost, USD, by seed |"
+CONTROLS = (
+    "| Policy | Version | Right | Cost, USD | Latency, s | Calls of what is preferred | Reward |"
+)
 CURVE = "| | " + " | ".join(f"limit {number}" for number in range(1, 8)) + " |"
 
 
 def show(comparison: Comparison, figures: Figures) -> None:
     found = report(comparison)
-    tables = [found.table(header) for header in (ARMS, CHOICES, RULES, SEEDS, CURVE)]
+    tables = [found.table(header) for header in (ARMS, CHOICES, RULES, SEEDS, CURVE, CONTROLS)]
     sys.stdout.write("\n\n".join(tables) + "\n")
     for name, finding in found.findings.items():
         figures.note(name, finding)
@@ -145,6 +157,8 @@ def report(comparison: Comparison) -> Report:
     _add_rules(found, comparison)
     _add_seeds(found, comparison)
     _add_moves(found, comparison)
+    for name in comparison.controls[1:]:
+        _add_control(found, comparison, name)
     return found
 
 
@@ -366,6 +380,49 @@ def _add_moves(found: Report, comparison: Comparison) -> None:
             moved = mean_interval(changes)
             obeys = moved.lower > 0 if sign > 0 else moved.upper < 0
             found.findings[f"weight_of.{name}"] = vars(moved) | {"obeyed": obeys}
+
+
+def _add_control(found: Report, comparison: Comparison, name: str) -> None:
+    """Adds the differences of a control from the first, task by task, by vector and over all."""
+    first, specs = comparison.controls[0], comparison.study.specs()
+    preferred = next(tool for spec in specs.values() for tool in spec.preferences.tools)
+    measures = {
+        "right": _score,
+        "cost": cost,
+        "latency": _latency_s,
+        "preferred": _calls_of(preferred),
+    }
+    changes: dict[str, dict[str, list[float]]] = {each: {} for each in measures}
+    for policy, spec in specs.items():
+        results = comparison.results(policy)
+        if not (results.get(first) and results.get(name)):
+            continue
+        before = {each.item_id: each for each in results[first]}
+        pairs = [(each, before[each.item_id]) for each in results[name]]
+        shown = []
+        for what, measure in measures.items():
+            of_tasks = [(each.item_id, measure(each) - measure(base)) for each, base in pairs]
+            for task, change in of_tasks:
+                changes[what].setdefault(task, []).append(change)
+            shown.append(mean_interval([[change] for _, change in of_tasks]))
+        gain = reward_gain(weights_of(spec), results, name, first)
+        _add_differences(found, policy, name, [*shown, gain])
+    if all(changes.values()):
+        whole = {what: mean_interval(list(tasks.values())) for what, tasks in changes.items()}
+        _add_differences(found, "all", name, [*whole.values(), None])
+        for what, interval in whole.items():
+            found.findings[f"control.{name}.{what}"] = vars(interval)
+
+
+def _add_differences(
+    found: Report, policy: str, name: str, shown: Sequence[Interval | None]
+) -> None:
+    forms = ("+.2f", "+.6f", "+.1f", "+.2f", "+.2f")
+    cells = [
+        "" if each is None else _interval(each, form)
+        for each, form in zip(shown, forms, strict=True)
+    ]
+    found.add(CONTROLS, policy, name, *cells)
 
 
 def _calls_of(tool: str) -> Measure:

@@ -1,12 +1,21 @@
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from bench.orchestrators.arms import PROMPT_ONLY, TRAINED, UNTRAINED_POLICIES, Arm, Course
 from bench.orchestrators.journal import Journal
-from bench.orchestrators.page import shown
-from bench.orchestrators.report import ARMS, CHOICES, CURVE, RULES, Comparison, report
+from bench.orchestrators.page import controls, differences, shown
+from bench.orchestrators.report import (
+    ARMS,
+    CHOICES,
+    CONTROLS,
+    CURVE,
+    RULES,
+    Comparison,
+    report,
+)
 from bench.orchestrators.study import USUAL, Study, read_study, renamed, study_names
 from podium.registry.v1.policy_pb2 import PolicySpec
 from podium_kit.bundled_files import bundled_folder
@@ -104,6 +113,40 @@ def test_a_report_places_every_arm_between_the_best_expert_and_the_oracle(tmp_pa
     )
 
 
+def test_controls_are_compared_with_the_first_of_them_task_by_task(tmp_path: Path) -> None:
+    preferred = next(iter(POLICIES["bench-liked"].preferences.tools))
+    arms = [
+        *EXPERTS,
+        Arm(TRAINED),
+        Arm("all terms", model_dir=tmp_path),
+        Arm("without cost", model_dir=tmp_path),
+    ]
+    episodes = {
+        arm.name: [make_episode(place, 1.0, "0.01", 2.0) for place in range(len(TASKS))]
+        for arm in arms
+    }
+    episodes["without cost"] = [
+        make_episode(place, float(place % 4 > 0), "0.03", 1.0, **{preferred: 2})
+        for place in range(len(TASKS))
+    ]
+    comparison = compared(tmp_path, arms, episodes)
+    found = report(comparison)
+    rows = found.rows[CONTROLS]
+    assert [row.split(" | ")[0] for row in rows] == [*(f"| {name}" for name in POLICIES), "| all"]
+    assert "| without cost | -0.25 [" in rows[-1]
+    assert "| +0.020000 [+0.020000, +0.020000] | -1.0 [-1.0, -1.0] | +2.00 [" in rows[-1]
+    sentence = differences(comparison, found.findings)
+    assert sentence.startswith("Beside all terms, over all vectors: without cost costs +0.02 [")
+    section = controls(comparison, found)
+    assert section.startswith("## Controls beside all terms")
+    fewer = compared(tmp_path / "fewer", arms[:-1], {})
+    assert (differences(fewer, {}), controls(fewer, found)) == ("", "")
+
+
+def conditions(study: Study) -> dict[str, Any]:
+    return study.model_dump(exclude={"title", "unseen", "policies"})
+
+
 def thinking(study: Study) -> int:
     return sum(each.thinking_tokens for each in study.pool.experts)
 
@@ -119,6 +162,8 @@ def test_a_study_differs_from_training_in_what_it_says(name: str) -> None:
         "unseen-tools": bool(study.tools),
         "learnt-preferences": study.temperature > usual.temperature,
         USUAL: bool(study.policies),
+        # Its arms differ, and nothing else does.
+        "reward-terms": conditions(study) == conditions(usual),
     }
     assert changed[name]
     # A weight of a model is one of a model that is offered.
