@@ -258,3 +258,11 @@ def test_without_consent_nothing_of_a_tenant_is_read(
     assert "does not consent to training" in " ".join(stderr.split())
     assert not stages(learner, policy)
     assert not [*(learner.folder / "run-private").glob("*/learn.jsonl")]
+
+
+def test_descriptions_are_approved_only_where_some_are_written(learner: Learner) -> None:
+    policy, run = learner.apply("undescribed", CONSENTING), learner.write_run("undescribed")
+    command = production(learner, policy, run, "--approve")
+    _, stderr = command.communicate(timeout=DEADLINE_S)
+    assert command.returncode == 2
+    assert "give --describe-with TOOL" in " ".join(stderr.split())

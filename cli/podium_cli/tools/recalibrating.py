@@ -25,6 +25,7 @@ from podium_kit.wire import enum_word
 POLL_S = 0.5
 EPISODES_DEFAULT = 20
 WORDS_MIN, WORDS_MAX = 5, 120
+REJECTED = "rejected"
 NOT_YET = {"TOO_FEW_EPISODES", "NOTHING_TO_DESCRIBE", "REVIEW_OUTSTANDING"}
 # What a prompt for choosing tools has no place for. The text comes from a model that read users'
 # tasks, so a person reads whatever has any of it.
@@ -66,7 +67,7 @@ class Recalibration:
     approves: bool
 
     async def play(self, names: Sequence[str], *, shared: bool) -> AsyncIterator[Described]:
-        """Describes the named tools, or all of their owner. Raises UsageError, Rejected."""
+        """Describes the named tools, or all of their owner. Raises UsageError."""
         found = await self.gateway.all("/v1/tools", tool_registry_service_pb2.ListToolsResponse)
         own = {tool.spec.name: tool.spec for tool in found.tools if tool.shared == shared}
         if unknown := [name for name in names if name not in own]:
@@ -79,6 +80,15 @@ class Recalibration:
                 yield await self._described(name, model)
 
     async def _described(self, name: str, model: str) -> Described:
+        """A rejection is a state of its own: the tools that follow are described all the same."""
+        try:
+            return await self._renewed(name, model)
+        except Rejected as error:
+            state = "not yet" if error.reason in NOT_YET else REJECTED
+            reason = f"{error.cause}; {error.fix}" if error.fix else error.cause
+            return Described(name, model, state, reason)
+
+    async def _renewed(self, name: str, model: str) -> Described:
         request = pb.ProposeDescriptionRequest(
             id=str(uuid.UUID(int=uuid_utils.uuid7().int)),
             tool_name=name,
@@ -86,14 +96,10 @@ class Recalibration:
             writer_tool=self.writer,
             episodes_min=self.episodes_min,
         )
-        try:
-            proposal = await written(self.gateway, request)
-        except Rejected as error:
-            if error.reason not in NOT_YET:
-                raise
-            reason = f"{error.cause}; {error.fix}" if error.fix else error.cause
-            return Described(name, model, "not yet", reason)
+        proposal = await written(self.gateway, request)
         state = enum_word(pb.ProposalState.Name(proposal.state), "PROPOSAL_STATE_")
+        if proposal.state == pb.PROPOSAL_STATE_FAILED:
+            return Described(name, model, state, f"{self.writer} wrote nothing", proposal.id)
         reason = fault_of(proposal.proposed_description)
         if proposal.state == pb.PROPOSAL_STATE_PENDING and self.approves and not reason:
             path = f"/v1/tool-proposals/{segment(proposal.id)}/approve"
@@ -125,11 +131,11 @@ def fault_of(text: str) -> str:
 async def recalibrated(
     output: Output, recalibration: Recalibration, names: Sequence[str], *, shared: bool = False
 ) -> list[Described]:
-    """Describes tools anew and notes each one that was written about."""
+    """Describes tools anew and notes each one that was written about or rejected."""
     described = []
     async for each in recalibration.play(names, shared=shared):
         described.append(each)
-        if each.proposal:
+        if each.proposal or each.state == REJECTED:
             called = f"{each.name}/{each.model}" if each.model else each.name
             output.note(f"description of {called}: {each.state} {each.reason}".rstrip())
     return described
@@ -151,12 +157,17 @@ async def recalibrate(
     ] = False,
     shared: Shared = False,
 ) -> None:
-    """Describe tools anew from what was verified since their last review; for a schedule."""
+    """Describe tools anew from what was verified since their last review; for a schedule.
+
+    Exit status 1 when a tool was rejected; the others are described all the same.
+    """
     async with session.gateway(admin=shared) as gateway:
         recalibration = Recalibration(gateway, writer, episodes, approve)
         described = await recalibrated(session.output, recalibration, names or [], shared=shared)
     values = {"tools": [each.to_json() for each in described]}
     session.output.result(values, _table(described))
+    if any(each.state == REJECTED for each in described):
+        raise typer.Exit(1)
 
 
 def _table(described: Sequence[Described]) -> Listing:

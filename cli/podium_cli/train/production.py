@@ -92,6 +92,8 @@ async def production(
     from podium_cli.train.replays import replay_budget  # noqa: PLC0415
     from podium_cli.train.rounds import Pace, publishing, read_run  # noqa: PLC0415
 
+    if approve and not describe_with:
+        raise UsageError("--approve is for descriptions", "give --describe-with TOOL, too")
     config = read_run(run)
     publishing(config)
     gate = GateRules(objective=objective, delta=delta, pairs_min=pairs_min)

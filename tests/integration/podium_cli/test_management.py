@@ -240,9 +240,19 @@ def test_descriptions_are_recalibrated_from_what_was_verified_since(
     assert (good["state"], good["reason"]) == ("approved", "v2 registered")
     shown = podium.json("tools", "show", "counter")["tool"]["spec"]["description"]
     assert shown == "Adds numbers exactly; not for words."
+    silent = recalibrated("")
+    assert (silent["state"], silent["reason"]) == ("failed", "ask_llm wrote nothing")
     foreign = podium("tools", "recalibrate", "calculator", "--with", "ask_llm")
     assert foreign.returncode == 2
     assert "calculator is no tool of this tenant" in foreign.stderr
+    path.write_text(TOOL.replace("my_calculator", "second_counter"))
+    podium("tools", "apply", "-f", str(path))
+    names = ("counter", "second_counter")
+    options = ("--with", "nobody_writes", "--episodes", "1", "--json")
+    rejected = podium("tools", "recalibrate", *names, *options)
+    assert rejected.returncode == 1, rejected.stdout
+    states = [(each["tool"], each["state"]) for each in json.loads(rejected.stdout)["tools"]]
+    assert states == [("counter", "rejected"), ("second_counter", "not yet")]
 
 
 def test_a_policy_is_scheduled(podium: CommandLine) -> None:
