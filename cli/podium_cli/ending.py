@@ -28,8 +28,8 @@ class Fault(UserError):
         handle, path = tempfile.mkstemp(prefix="podium-fault-", suffix=".txt")
         with os.fdopen(handle, "w", encoding="utf-8", errors="replace") as file:
             file.write("".join(traceback.format_exception(error)))
-        said = str(error).strip()
-        cause = f"{type(error).__name__}: {said}" if said else type(error).__name__
+        message = str(error).strip()
+        cause = f"{type(error).__name__}: {message}" if message else type(error).__name__
         super().__init__(cause, f"this is a fault of podium; report it with {path}")
 
 

@@ -41,8 +41,8 @@ class Listing:
                 yield self._table(places, widths)
                 if left_out:
                     names = " and ".join(name.rstrip("#…") for name in left_out)
-                    said = f"left out to fit the terminal: {names} (see --json)"
-                    yield Text(said, style="dim")
+                    note = f"left out to fit the terminal: {names} (see --json)"
+                    yield Text(note, style="dim")
                 return
         yield from self._blocks()
 

@@ -70,8 +70,8 @@ class Output:
     def error(self, error: UserError) -> None:
         """Two lines: the cause, and what fixes it; or one of JSON, the last of stderr."""
         if self.as_json:
-            said = {"cause": error.cause, "fix": error.fix, "status": error.exit_status}
-            self.progress.file.write(json.dumps({"error": said}, ensure_ascii=False) + "\n")
+            problem = {"cause": error.cause, "fix": error.fix, "status": error.exit_status}
+            self.progress.file.write(json.dumps({"error": problem}, ensure_ascii=False) + "\n")
             return
         lines = [Text.assemble(("error:", "bold red"), f" {error.cause}")]
         if error.fix:

@@ -97,8 +97,8 @@ async def show(session: Session, episode: Episode) -> None:
         # An episode that has not begun has no events, and events are content.
         if found.state != episode_pb2.EPISODE_STATE_PENDING and not found.content_withheld:
             await _show_turns(gateway, found, EpisodeView(session.output.results))
-    said = map(feedback_line, found.feedback)
-    session.output.results.print(Group(totals(found), Text(found.answer), *said))
+    lines = map(feedback_line, found.feedback)
+    session.output.results.print(Group(totals(found), Text(found.answer), *lines))
 
 
 @command(app, "cancel")
@@ -152,14 +152,14 @@ async def feedback(
 ) -> None:
     """Say how good an ended episode was; training can learn from it."""
     if score is None and not (label or comment):
-        raise UsageError("nothing is said", "give --score, --label or --comment")
-    said = episode_service_pb2.GiveFeedbackRequest(
+        raise UsageError("there is no feedback", "give --score, --label or --comment")
+    request = episode_service_pb2.GiveFeedbackRequest(
         id=feedback_id, score=score, label=label, comment=comment
     )
     async with session.gateway() as gateway:
         reply = await gateway.post(
             f"/v1/episodes/{segment(episode)}/feedback",
-            said,
+            request,
             episode_service_pb2.GiveFeedbackResponse,
         )
     session.output.result(reply, feedback_line(reply.feedback))

@@ -18,8 +18,8 @@ def record_view(record: trajectory_pb2.TrajectoryRecord) -> Text:
             closed = record.group_closed
             return Text(f"group {closed.group_id} of {len(closed.episode_ids)} closed", style="dim")
         case "feedback_given":
-            said = record.feedback_given
-            return Text.assemble((said.episode_id, "bold"), "  ", feedback_line(said.feedback))
+            given = record.feedback_given
+            return Text.assemble((given.episode_id, "bold"), "  ", feedback_line(given.feedback))
         case _:
             reference = record.reference
             size = format_bytes(reference.size_bytes)
@@ -29,8 +29,8 @@ def record_view(record: trajectory_pb2.TrajectoryRecord) -> Text:
 def feedback_line(feedback: feedback_pb2.Feedback) -> Text:
     score = [f"{feedback.score:g}"] if feedback.HasField("score") else []
     comment = one_line(feedback.comment, COMMENT_CHARACTERS)
-    said = ", ".join(each for each in (*score, feedback.label, comment) if each)
-    return Text(f"feedback  {said} ({feedback.created_by})", style="dim")
+    words = ", ".join(each for each in (*score, feedback.label, comment) if each)
+    return Text(f"feedback  {words} ({feedback.created_by})", style="dim")
 
 
 def _trajectory(trajectory: trajectory_pb2.Trajectory) -> Text:

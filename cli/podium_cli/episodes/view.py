@@ -83,8 +83,8 @@ class EpisodeView:
 
     def _judged(self, judged: check_pb2.Judgement) -> None:
         verdict = f"{judged.score:g}" if judged.HasField("score") else "unjudged"
-        said = one_line(judged.explanation, EXPLANATION_CHARACTERS)
-        self._print(Text(f"judged    {verdict} ({judged.verifier}): {said}", style="dim"))
+        explanation = one_line(judged.explanation, EXPLANATION_CHARACTERS)
+        self._print(Text(f"judged    {verdict} ({judged.verifier}): {explanation}", style="dim"))
 
     def _await(self, what: str) -> None:
         self._doing, self._since = what, time.monotonic()

@@ -53,12 +53,12 @@ async def submit_to_cluster(output: Output, runs: TrainingRuns, *, wait: bool) -
     """Begins a run; with `wait` says how it goes until it ends. Raises UserError when it fails."""
     name = await runs.start()
     output.note(f"run {name}; `podium train logs {name}` and `stop {name}` are about it")
-    said = ""
+    shown = ""
     while wait:
         state = await runs.state(name)
-        if state.line != said:
+        if state.line != shown:
             output.note(state.line)
-            said = state.line
+            shown = state.line
         if state.failed:
             raise UserError(f"run {name} {state.line}", f"see why: podium train logs {name}")
         if state.ended:

@@ -133,5 +133,5 @@ class _Counted:
         unjudged = f"unjudged: {rolled.reason}"
         score = unjudged if rolled.score is None else f"{rolled.score:g}"
         place = f"{rolled.group.task.id} #{rolled.rollout.sample_index}"
-        said = f"{self._done}/{self._total} {place}: {score} ({rolled.stop_reason})"
-        self._output.note(escape(said))
+        line = f"{self._done}/{self._total} {place}: {score} ({rolled.stop_reason})"
+        self._output.note(escape(line))

@@ -77,16 +77,16 @@ class Installer:
 
     def install(self, *arguments: str) -> None:
         command = [uv.find_uv_bin(), "pip", "install", *self.options, *arguments]
-        said = []
+        lines = []
         with subprocess.Popen(
             command, stderr=subprocess.PIPE, text=True, env=self._environment
         ) as process:
             for line in process.stderr or ():
-                said.append(line.strip())
+                lines.append(line.strip())
                 if line.strip().startswith(PROGRESS):
                     print(line.strip(), flush=True)
         if process.returncode:
-            why = [line for line in said if line.startswith(("error: ", "cause: "))] or said
+            why = [line for line in lines if line.startswith(("error: ", "cause: "))] or lines
             raise CannotInstall(": ".join(line.split(": ", 1)[-1] for line in why[:2]).rstrip("."))
 
 

@@ -67,11 +67,11 @@ def majority(votes: Sequence[Vote]) -> float | None:
 def in_words(votes: Sequence[Vote]) -> str:
     """Like "2 of 3 judges agree: one correct, another correct, third no verdict"."""
     words: Mapping[float | None, str] = {None: "no verdict", 1.0: "correct", 0.0: "incorrect"}
-    said = [f"{vote.judge} {words.get(vote.score, str(vote.score))}" for vote in votes]
+    cast = [f"{vote.judge} {words.get(vote.score, str(vote.score))}" for vote in votes]
     score = majority(votes)
     agree = sum(vote.score == score for vote in votes)
     head = "no majority" if score is None else f"{agree} of {len(votes)} judges agree"
-    return f"{head}: {', '.join(said)}"
+    return f"{head}: {', '.join(cast)}"
 
 
 class LlmJudge(Verifier):
@@ -127,12 +127,12 @@ def votes_of(judges: Sequence[str], results: Sequence[str]) -> list[Vote]:
 
 
 def _vote(judge: str, result: str) -> Vote:
-    said = [line.strip() for line in result.splitlines() if line.strip()]
-    verdict = said[-1].strip("*_`\"'.:# ").casefold() if said else ""
+    lines = [line.strip() for line in result.splitlines() if line.strip()]
+    verdict = lines[-1].strip("*_`\"'.:# ").casefold() if lines else ""
     verdict = verdict.removeprefix("verdict").strip("*: ")
     if verdict not in VERDICTS:
         return Vote(judge, None, f"the judge's last line is no verdict: {verdict[:80]!r}")
-    return Vote(judge, VERDICTS[verdict], "\n".join(said)[-500:])
+    return Vote(judge, VERDICTS[verdict], "\n".join(lines)[-500:])
 
 
 def _unreadable(answer: str) -> str:

@@ -30,7 +30,9 @@ class ContainsAll(Verifier):
     def judge(self, answer: str, results: Sequence[str] = ()) -> Verdict:
         found = f" {normalized(answer)} "
         missing = [each for each in self.expected if f" {normalized(each)} " not in found]
-        return Verdict.of(not missing, f"missing: {', '.join(missing)}" if missing else "all said")
+        return Verdict.of(
+            not missing, f"missing: {', '.join(missing)}" if missing else "all are in the answer"
+        )
 
 
 def _one_number(expected: tuple[str, ...]) -> tuple[str, ...]:

@@ -20,9 +20,9 @@ TAIL_LINES = 5
 
 
 class ProgramFailed(UserError):
-    def __init__(self, program: str, database: str, said: str) -> None:
+    def __init__(self, program: str, database: str, output: str) -> None:
         super().__init__(
-            f"{program} failed on the database {database}: {said}",
+            f"{program} failed on the database {database}: {output}",
             f"{program} reads servers up to its own version and restores into 17 or later",
         )
 
@@ -47,12 +47,12 @@ async def _run(program: str, database: str, url: str, *arguments: str) -> None:
         env=_environment(url),
     )
     try:
-        _, said = await process.communicate()
+        _, output = await process.communicate()
     finally:
         with contextlib.suppress(ProcessLookupError):
             process.kill()
     if process.returncode:
-        lines = said.decode(errors="replace").strip().splitlines()
+        lines = output.decode(errors="replace").strip().splitlines()
         raise ProgramFailed(program, database, "\n".join(lines[:TAIL_LINES]))
 
 

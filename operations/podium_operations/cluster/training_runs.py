@@ -136,9 +136,9 @@ class TrainingRuns:
                 "see that `kubectl version` answers; KUBECONFIG and --context choose the cluster",
             ) from error
         if process.returncode:
-            said = errors.decode(errors="replace").strip()
+            printed = errors.decode(errors="replace").strip()
             raise UserError(
-                f"kubectl {arguments[0]}: {said.splitlines()[-1] if said else 'failed'}",
+                f"kubectl {arguments[0]}: {printed.splitlines()[-1] if printed else 'failed'}",
                 "see that `kubectl auth whoami` works, and the chart's training.submitters",
             )
         return output.decode()

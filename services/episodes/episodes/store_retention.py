@@ -24,7 +24,7 @@ FORGET = text(
         GROUP BY e.tenant, e.group_id HAVING count(*) = max(e.group_size) LIMIT :groups
     ), gone AS (
         SELECT tenant, id FROM episodes JOIN due USING (tenant, group_id)
-    ), said AS (
+    ), graded AS (
         DELETE FROM feedback WHERE episode_id IN (SELECT id FROM gone)
     ), decided AS (
         DELETE FROM approval_decisions WHERE episode_id IN (SELECT id FROM gone)

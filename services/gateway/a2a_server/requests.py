@@ -67,8 +67,8 @@ class TaskRequest:
     @property
     def key(self) -> str:
         """The same message again is the same task, of the same caller."""
-        said = f"{current_identity().subject}\n{self.message_id}"
-        return f"a2a/{hashlib.sha256(said.encode()).hexdigest()}"
+        source = f"{current_identity().subject}\n{self.message_id}"
+        return f"a2a/{hashlib.sha256(source.encode()).hexdigest()}"
 
     @property
     def body(self) -> bytes:

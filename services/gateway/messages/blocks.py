@@ -195,8 +195,8 @@ def text_of(blocks: list[TextBlock]) -> str:
 
 
 def _result(block: ToolResultBlock) -> ChatMessage:
-    said = text_of(block.content)
-    content = f"error: {said}" if block.is_error else said
+    text = text_of(block.content)
+    content = f"error: {text}" if block.is_error else text
     return ChatMessage(role="tool", tool_call_id=block.tool_use_id, content=_content(content))
 
 

@@ -164,7 +164,7 @@ class MessageRequest(RequestModel):
         )
 
     def _conversation(self) -> Conversation:
-        return Conversation([said for message in self.messages for said in message.chat()])
+        return Conversation([turn for message in self.messages for turn in message.chat()])
 
 
 def _instruction(message: EarlierMessage) -> SentMessage:

@@ -55,8 +55,8 @@ def _content(outcome: Outcome) -> list[Json]:
         }
         for call in outcome.client_calls
     ]
-    said = [{"type": "text", "text": outcome.answer}] if outcome.answer or not calls else []
-    return [*said, *calls]
+    texts = [{"type": "text", "text": outcome.answer}] if outcome.answer or not calls else []
+    return [*texts, *calls]
 
 
 def _input(arguments: str) -> Json:
@@ -99,8 +99,8 @@ async def streamed(run: Run, request: MessageRequest) -> AsyncIterator[bytes]:
             elif isinstance(event, Outcome):
                 whole = message(stopped(event, stops), request.model)
     except DomainError as error:
-        said = error_body(error)["error"]
-        yield _event("error", error={"type": said["type"], "message": said["message"]})
+        problem = error_body(error)["error"]
+        yield _event("error", error={"type": problem["type"], "message": problem["message"]})
         return
     for index, block in enumerate(whole["content"]):
         if block["type"] == "tool_use":

@@ -50,13 +50,13 @@ class ProtectedResource:
 
     def challenge(self, scope: Scope) -> str:
         """WWW-Authenticate of a 401: how to authenticate, and whether a token was no good."""
-        said = REALM
+        challenge = REALM
         if "authorization" in Headers(scope=scope):
-            said += ', error="invalid_token"'
+            challenge += ', error="invalid_token"'
         if self.issuers:
             part = self.path if scope["path"] == self.path else ""
-            said += f', resource_metadata="{self.base_url(scope)}{WELL_KNOWN}{part}"'
-        return said
+            challenge += f', resource_metadata="{self.base_url(scope)}{WELL_KNOWN}{part}"'
+        return challenge
 
     def base_url(self, scope: Scope) -> str:
         """Returns the clients' URL of the platform, without a slash at the end."""

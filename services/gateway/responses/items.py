@@ -124,11 +124,11 @@ class McpCallItem(_Item):
     def messages(self) -> list[ChatMessage]:
         function = FunctionCall(name=self.name, arguments=self.arguments)
         call = ChatToolCall(id=self.id, function=function)
-        said = self.output if self.error is None else f"an error: {_problem(self.error)}"
+        output = self.output if self.error is None else f"an error: {_problem(self.error)}"
         return [
             ChatMessage(role="assistant", tool_calls=[call]),
             ChatMessage.model_validate(
-                {"role": "tool", "tool_call_id": self.id, "content": said or ""}
+                {"role": "tool", "tool_call_id": self.id, "content": output or ""}
             ),
         ]
 

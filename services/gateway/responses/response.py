@@ -60,8 +60,8 @@ class Shape:
         listed = [] if self.id.answered_turn else mcp_lists(self.id, self.servers)
         made = mcp_calls(self.id, self.servers, outcome.made_calls)
         calls = [self._call(outcome.episode_id, call) for call in outcome.client_calls]
-        said = [self.message(outcome.answer)] if outcome.answer or not calls else []
-        return [*listed, *made, *said, *calls]
+        messages = [self.message(outcome.answer)] if outcome.answer or not calls else []
+        return [*listed, *made, *messages, *calls]
 
     def _call(self, episode_id: str, call: ClientCall) -> Json:
         named = {

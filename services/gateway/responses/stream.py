@@ -33,8 +33,8 @@ async def streamed(run: Run, shape: Shape) -> AsyncIterator[bytes]:
             elif isinstance(news, Outcome):
                 whole = shape.ended(news)
     except DomainError as error:
-        said = error_body(error)["error"]
-        failed = shape.failed(str(said["code"]), str(said["message"]))
+        problem = error_body(error)["error"]
+        failed = shape.failed(str(problem["code"]), str(problem["message"]))
         yield events.event("response.failed", response=failed)
         return
     for index, item in enumerate(whole["output"]):

@@ -123,8 +123,8 @@ def cards_of(response: httpx.Response, host: str) -> list[Card]:
         raise EngineProtocolError(host, "/models is not a list of models") from error
 
 
-def _tokens(said: Any) -> int:
-    return said if isinstance(said, int) and said > 0 else 0
+def _tokens(reported: Any) -> int:
+    return reported if isinstance(reported, int) and reported > 0 else 0
 
 
 def _model(card: Card, default: str, engine: str, is_vllm: bool, digest: str) -> EngineModel:

@@ -68,12 +68,12 @@ class EngineReplica:
             answer = response.json()
             if answer["model"] != name:
                 raise EngineProtocolError(self.url, f"{answer['model']} answered for {name}")
-            said = sorted(answer["choices"], key=lambda choice: int(choice["index"]))
-            if len(said) != len(prompts):
+            choices = sorted(answer["choices"], key=lambda choice: int(choice["index"]))
+            if len(choices) != len(prompts):
                 raise EngineProtocolError(self.url, "not one choice per prompt")
             return [
                 [_logprob_of(token, choice) for token in prompt.next_ids]
-                for prompt, choice in zip(prompts, said, strict=True)
+                for prompt, choice in zip(prompts, choices, strict=True)
             ]
         except (ValueError, KeyError, IndexError, TypeError) as error:
             raise EngineProtocolError(self.url, "log-probabilities are missing") from error

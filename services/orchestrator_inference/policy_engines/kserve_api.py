@@ -150,12 +150,12 @@ def not_ready(engine: Json) -> str:
     conditions = {each["type"]: each for each in engine.get("status", {}).get("conditions", [])}
     if conditions.get("Ready", {}).get("status") == "True":
         return ""
-    said = [
+    reasons = [
         f"{kind}: {' '.join(filter(None, (each.get('reason'), each.get('message'))))}"
         for kind, each in sorted(conditions.items())
         if each.get("status") != "True" and (each.get("reason") or each.get("message"))
     ]
-    return "; ".join(said) or "KServe has not said why"
+    return "; ".join(reasons) or "KServe gives no reason"
 
 
 def _serialized(engine: Json) -> Json:

@@ -52,7 +52,7 @@ def preference_line(situation: Situation) -> str:
     """Returns for example `Weights: outcome 1, cost 0.4, latency 0.4, small 0.9. Left: $0.5, 110
     s.`, then the worth of a right answer by each way.
     """
-    said = []
+    sentences = []
     if (weights := situation.preferences) is not None:
         liked = [
             f", {each.model_alias or tool.name} {each.weight:g}"
@@ -60,18 +60,18 @@ def preference_line(situation: Situation) -> str:
             for each in tool.estimates
             if each.weight
         ]
-        said += [
+        sentences += [
             f"Weights: outcome {weights.outcome:g}, cost {weights.compute:g},"
             f" latency {weights.latency:g}{''.join(liked)}."
         ]
     money, seconds = situation.left.money, situation.left.seconds
     left = [_money(money)] if money is not None else []
     left += [f"{_short(Decimal(seconds))} s"] if seconds is not None else []
-    said += [f"Left: {', '.join(left)}."] if left else []
-    said += (
+    sentences += [f"Left: {', '.join(left)}."] if left else []
+    sentences += (
         [worth] if weights is not None and (worth := worth_line(situation.tools, weights)) else []
     )
-    return " ".join(said)
+    return " ".join(sentences)
 
 
 def _money(money: Money) -> str:

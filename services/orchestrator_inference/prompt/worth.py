@@ -36,8 +36,8 @@ def worth_line(tools: Sequence[PromptTool], weights: Preferences) -> str:
     ]
     if not named:
         return ""
-    said = sorted([*usual, *named], key=lambda each: -each[1])
-    return f"A right answer is worth, of {SCALE}: {', '.join(f'{who} {n}' for who, n in said)}."
+    options = sorted([*usual, *named], key=lambda each: -each[1])
+    return f"A right answer is worth, of {SCALE}: {', '.join(f'{who} {n}' for who, n in options)}."
 
 
 def rated_ways(tools: Sequence[PromptTool], weights: Preferences) -> list[tuple[Way, int]]:

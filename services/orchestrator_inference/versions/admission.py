@@ -113,8 +113,10 @@ class VersionAdmission:
         ready = faults.count(None)
         enough = ready >= self._needed(name, len(replicas)) and not self._is_wrong_somewhere(name)
         self.admitted = self.admitted | {name} if enough else self.admitted - {name}
-        said = [words for words in faults if words] or ([] if replicas else ["no engine serves it"])
-        self._report(name, ready, len(replicas), said)
+        reasons = [words for words in faults if words] or (
+            [] if replicas else ["no engine serves it"]
+        )
+        self._report(name, ready, len(replicas), reasons)
 
     def _needed(self, name: str, replicas: int) -> int:
         """The quorum at first; later one replica: the restart of one must not stop the others."""

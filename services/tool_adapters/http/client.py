@@ -204,11 +204,11 @@ def status_failure(reply: HttpReply, words: str = "") -> ToolFailure | None:
         message = f"the tool redirects (status {reply.status}), which is not followed"
         return ToolFailure(FailureKind.TOOL_ERROR, message)
     kind, retryable = FAILURE_OF_STATUS.get(reply.status, (FailureKind.TOOL_ERROR, False))
-    said = (words or reply.text).strip()
-    if len(said) > WORDS_OF_ERRORS_MAX:
+    text = (words or reply.text).strip()
+    if len(text) > WORDS_OF_ERRORS_MAX:
         # Half of a secret would not be recognised as one.
-        said = _CUT_WORD.sub("", said[:WORDS_OF_ERRORS_MAX])
-    message = f"the tool answered with status {reply.status}" + (f": {said}" if said else "")
+        text = _CUT_WORD.sub("", text[:WORDS_OF_ERRORS_MAX])
+    message = f"the tool answered with status {reply.status}" + (f": {text}" if text else "")
     return ToolFailure(kind, message, retryable, retry_after_s(reply.headers))
 
 

@@ -45,12 +45,12 @@ class Question:
     @property
     def text(self) -> str:
         """The whole question, for an estimate of its size."""
-        said = [message.content for message in self.messages]
+        texts = [message.content for message in self.messages]
         calls = [call for message in self.messages for call in message.function_calls]
-        said += [f"{call.name}{call.arguments}" for call in calls]
+        texts += [f"{call.name}{call.arguments}" for call in calls]
         offered = self.options.functions
-        said += [f"{each.name}{each.description}{each.parameters_schema}" for each in offered]
-        return self.system_prompt + "".join(said)
+        texts += [f"{each.name}{each.description}{each.parameters_schema}" for each in offered]
+        return self.system_prompt + "".join(texts)
 
     @property
     def file_tokens(self) -> int:
@@ -209,11 +209,11 @@ class AnthropicMessages:
         return key | {"anthropic-version": ANTHROPIC_VERSION}
 
     def body(self, model: LlmModel, question: Question) -> JsonObject:
-        said = [message for message in question.messages if message.role != "system"]
+        dialogue = [message for message in question.messages if message.role != "system"]
         system = [message.content for message in question.messages if message.role == "system"]
         body: JsonObject = {
             "model": model.model,
-            "messages": anthropic_messages(said),
+            "messages": anthropic_messages(dialogue),
             "max_tokens": question.max_output_tokens,
             "stream": True,
         }

@@ -54,9 +54,9 @@ def read_embeddings(reply: bytes, count: int) -> tuple[Output, JsonObject]:
     if None in vectors:
         message = f"the model server left out the vector of text {vectors.index(None)}"
         raise CallFailed(FailureKind.MALFORMED_OUTPUT, message)
-    said = f"{count} vectors" if count > 1 else "1 vector"
+    summary = f"{count} vectors" if count > 1 else "1 vector"
     # A report that is none is no reason to lose vectors that were paid for.
-    return Output(said, json.dumps({"embeddings": vectors})), (
+    return Output(summary, json.dumps({"embeddings": vectors})), (
         report if isinstance(report, dict) else {}
     )
 

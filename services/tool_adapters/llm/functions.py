@@ -25,11 +25,11 @@ ANY_OBJECT = {"type": "object"}
 
 
 def openai_message(message: ModelMessage) -> JsonObject:
-    said = {"role": message.role, "content": openai_content(message)}
+    sent = {"role": message.role, "content": openai_content(message)}
     if message.role == "tool":
-        return {**said, "tool_call_id": message.call_id}
+        return {**sent, "tool_call_id": message.call_id}
     if not message.function_calls:
-        return said
+        return sent
     calls = [
         {
             "id": call.id,
@@ -38,7 +38,7 @@ def openai_message(message: ModelMessage) -> JsonObject:
         }
         for call in message.function_calls
     ]
-    return {**said, "content": said["content"] or None, "tool_calls": calls}
+    return {**sent, "content": sent["content"] or None, "tool_calls": calls}
 
 
 def openai_options(options: AnswerOptions) -> JsonObject:
@@ -63,8 +63,8 @@ def openai_options(options: AnswerOptions) -> JsonObject:
 
 def responses_items(message: ModelMessage) -> Iterator[JsonObject]:
     if message.role == "tool":
-        said = {"call_id": message.call_id, "output": message.content}
-        yield {"type": "function_call_output", **said}
+        result = {"call_id": message.call_id, "output": message.content}
+        yield {"type": "function_call_output", **result}
         return
     if message.content or message.parts:
         yield {"role": message.role, "content": responses_content(message)}

@@ -100,8 +100,8 @@ def _not_started(server: McpStdio, errors: IO[bytes], cause: BaseException) -> C
     if isinstance(cause, CallFailed):
         return cause
     errors.seek(max(0, errors.seek(0, SEEK_END) - STDERR_SHOWN))
-    said = errors.read().decode(errors="replace").strip() or str(cause)
-    return CallFailed(FailureKind.UNAVAILABLE, f"the MCP server {server.server} failed: {said}")
+    printed = errors.read().decode(errors="replace").strip() or str(cause)
+    return CallFailed(FailureKind.UNAVAILABLE, f"the MCP server {server.server} failed: {printed}")
 
 
 def _not_reached(host: str, cause: BaseException, last: LastReply) -> CallFailed:

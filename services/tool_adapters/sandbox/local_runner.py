@@ -68,8 +68,8 @@ class LocalRunner:
         ) as error:
             raise IsolationUnavailable(str(error)) from error
         if ran.execution.stdout.strip() != "isolated":
-            said = ran.execution.stderr.strip()
-            raise IsolationUnavailable(said or "the self-test said nothing")
+            printed = ran.execution.stderr.strip()
+            raise IsolationUnavailable(printed or "the self-test printed nothing")
 
     def warm_up(self) -> None:
         self._pool.fill()

@@ -74,8 +74,8 @@ def failure_of(report: RunReport, limits: Limits) -> ToolFailure | None:
         number = -report.status if report.status < 0 else report.status - SIGNAL_EXIT
         message = f"the code was killed by signal {number}; it passed a limit or crashed"
         return ToolFailure(FailureKind.LIMIT_EXCEEDED, message)
-    said = f"{report.stdout}{report.stderr}".strip()
-    return ToolFailure(FailureKind.TOOL_ERROR, f"the code failed; fix it:\n{said}")
+    printed = f"{report.stdout}{report.stderr}".strip()
+    return ToolFailure(FailureKind.TOOL_ERROR, f"the code failed; fix it:\n{printed}")
 
 
 def _limit_failure(cause: str, limits: Limits) -> ToolFailure:

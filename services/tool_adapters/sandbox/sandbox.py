@@ -123,6 +123,6 @@ class Sandbox:
 
 
 def _not_kept(execution: Execution, error: WorkspaceFull) -> Execution:
-    said = execution.failure.message if execution.failure else execution.output
-    message = f"{error.message}\n{said}".strip()
+    result = execution.failure.message if execution.failure else execution.output
+    message = f"{error.message}\n{result}".strip()
     return replace(execution, failure=ToolFailure(FailureKind.LIMIT_EXCEEDED, message))

@@ -29,8 +29,10 @@ def describe_tool(spec: ToolSpec, choices: Sequence[ModelChoice]) -> str:
     if not offers_models(spec):
         reads = _reads(choices[0]) if choices else ""
         return f"{spec.description.rstrip()} {reads}" if reads else spec.description
-    said = ((choice.alias, f"{choice.description} {_reads(choice)}".strip()) for choice in choices)
-    about = [f"- {alias}: {words}" for alias, words in said if words]
+    described = (
+        (choice.alias, f"{choice.description} {_reads(choice)}".strip()) for choice in choices
+    )
+    about = [f"- {alias}: {words}" for alias, words in described if words]
     return "\n".join([spec.description, *about])
 
 

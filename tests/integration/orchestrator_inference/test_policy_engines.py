@@ -190,7 +190,7 @@ async def test_kserves_reason_is_said_until_the_engine_is_ready(cluster: Cluster
     name = merged(cluster, 1)
     engines = cluster.engines()
     await cluster.keeper().reconcile()
-    assert not_ready((await engines.versions())[name]) == "KServe has not said why"
+    assert not_ready((await engines.versions())[name]) == "KServe gives no reason"
     cluster.server.says(name, "False", "FailedScheduling")
     assert not_ready((await engines.versions())[name]) == "Ready: FailedScheduling"
     cluster.server.says(name, "True")

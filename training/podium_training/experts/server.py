@@ -39,7 +39,9 @@ class Knowledge:
         family = [other for other in self._tasks if other.family == task.family]
         verifier = task.judge()
         answers = (chance.choice(family).answer for _ in range(GUESSES))
-        return next((said for said in answers if verifier.judge(said).score == 0), NOTHING_KNOWN)
+        return next(
+            (answer for answer in answers if verifier.judge(answer).score == 0), NOTHING_KNOWN
+        )
 
 
 def make_app(pool: Pool, knowledge: Knowledge) -> Starlette:
@@ -71,8 +73,8 @@ def make_app(pool: Pool, knowledge: Knowledge) -> Starlette:
 
 def _completion(expert: Expert, asked: str, text: str) -> dict[str, Any]:
     """Tokens are estimated at four characters; thinking is paid for."""
-    said = len(text) // 4 + 1 + expert.thinking_tokens
-    tokens = {"prompt_tokens": len(asked) // 4 + 1, "completion_tokens": said}
+    written = len(text) // 4 + 1 + expert.thinking_tokens
+    tokens = {"prompt_tokens": len(asked) // 4 + 1, "completion_tokens": written}
     message = {"role": "assistant", "content": text}
     return {
         "id": f"simulation-{time.time_ns()}",

@@ -30,7 +30,7 @@ class Evaluated(BaseModel):
     calls: dict[str, int] = {}
     """Counts by tool, and by model of a tool that has several, as `ask_llm/expert`."""
     model_versions: tuple[str, ...] = Field(min_length=1)
-    """Versions that answered its calls, as the engine said."""
+    """Versions that answered its calls, as the engine reported."""
 
 
 Pair = tuple[Evaluated, Evaluated]

@@ -34,8 +34,8 @@ class Demonstrator:
         room = room_for(self.tokenizer.model_max_length, tokens_max, BUDGETS)
         system, asked = build_stateless(situation, toolset, room, CALLS_MAX).messages
         text = self.solutions.action(system.content, asked.content, constraint.schema)
-        said = completion(self.tokenizer, VERSION, [asdict(system), asdict(asked)], text)
-        [choice] = said["choices"]
+        reply = completion(self.tokenizer, VERSION, [asdict(system), asdict(asked)], text)
+        [choice] = reply["choices"]
         completed = Completion(
             text=text,
             finish_reason=choice["finish_reason"],
@@ -43,7 +43,7 @@ class Demonstrator:
             model_version=VERSION,
             engine=VERSION,
             latency_s=0.0,
-            prompt_token_ids=said["prompt_token_ids"],
+            prompt_token_ids=reply["prompt_token_ids"],
             token_ids=choice["token_ids"],
             logprobs=tuple(each["logprob"] for each in choice["logprobs"]["content"]),
         )

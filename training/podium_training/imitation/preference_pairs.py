@@ -64,8 +64,8 @@ def _draw(random: Random, kind: str, split: Split, tools: Sequence[str]) -> Pair
     outcome, compute, latency = (_weight(random, tenths, split) for tenths in RANGES[kind])
     liked = random.choice(tools) if kind == TOOL else ""
     weights = {liked: _weight(random, TOOL_WEIGHTS, split)} if liked else {}
-    said = kind != EVEN and random.random() < INSTRUCTED_SHARE
-    phrasing = random.choice(instructions()[kind][split]) if said else ""
+    instructed = kind != EVEN and random.random() < INSTRUCTED_SHARE
+    phrasing = random.choice(instructions()[kind][split]) if instructed else ""
     # People name the model, not the tool that it is a model of.
     instruction = phrasing.format(tool=liked.rpartition("/")[2])
     return Pair(kind, outcome, compute, latency, weights, instruction)

@@ -64,8 +64,11 @@ def rows_of(episodes: Iterable[Trajectory], weight: float = 1.0) -> Iterator[Row
     for episode in episodes:
         held_back = zlib.crc32(episode.task_id.encode()) % HELD_BACK == 0
         for turn in filter(is_exemplary, episode.turns):
-            said = turn.model_call.response
-            prompt, completion = tuple(said.prompt_token_ids), tuple(said.completion_token_ids)
+            response = turn.model_call.response
+            prompt, completion = (
+                tuple(response.prompt_token_ids),
+                tuple(response.completion_token_ids),
+            )
             if prompt and completion:
                 yield Row(prompt, completion, weight, held_back)
 
@@ -93,13 +96,13 @@ def renamed(
         prompt, begins, name, ends = random.choice(found)
         word = random.choice(words)
         head, task, asked = prompt.rpartition(TASK)
-        said = tokenizer.encode(f"{begins}{word}{ends}", add_special_tokens=False)
+        ids_of_all = tokenizer.encode(f"{begins}{word}{ends}", add_special_tokens=False)
         known = tokenizer.encode(begins, add_special_tokens=False)
         # Elsewhere a token holds the end of the one and the beginning of the other.
-        if said[: len(known)] == known:
+        if ids_of_all[: len(known)] == known:
             text = f"{head}{task}{asked.replace(name, word)}"
             ids = tokenizer.encode(text, add_special_tokens=False)
-            yield Row((*ids, *known), tuple(said[len(known) :]))
+            yield Row((*ids, *known), tuple(ids_of_all[len(known) :]))
 
 
 def _named(row: Row, tokenizer: PreTrainedTokenizerBase) -> Iterator[tuple[str, str, str, str]]:

@@ -102,8 +102,8 @@ class Solutions:
         task = self._task(prompt)
         tools = _tools(schema)
         if (asked := self._asked(task, tools, system, prompt)) is not None:
-            said = _result(asked, prompt)
-            return _made(asked, tools) if said is None else _compact({"answer": said})
+            answer = _result(asked, prompt)
+            return _made(asked, tools) if answer is None else _compact({"answer": answer})
         for call in task.solution or ():
             made = Call(call.tool, _in_order(call, tools.get(call.tool, {})))
             if call.tool not in tools and FIND_TOOLS in tools:

@@ -53,12 +53,12 @@ async def solves(model: ChatModel, name: str, domain: Domain, draft: Draft, gold
         for turn in range(TURNS_MAX):
             prompt = prompts.solve_text(domain, domain.tools, draft, done)
             try:
-                said = await model.ask(f"{name}/{turn}", prompt, schema, dict)
+                reply = await model.ask(f"{name}/{turn}", prompt, schema, dict)
             except NoGoodReply:
                 return False
-            if "answer" in said:
-                return golden.solved_by(database.state(), said["answer"])
-            done.append((said, _result(domain, database, said)))
+            if "answer" in reply:
+                return golden.solved_by(database.state(), reply["answer"])
+            done.append((reply, _result(domain, database, reply)))
     return False
 
 
@@ -70,9 +70,9 @@ async def answers(model: ChatModel, name: str, domain: Domain, draft: Draft) -> 
         return ""
 
 
-def _result(domain: Domain, database: Database, said: dict[str, Any]) -> Any:
+def _result(domain: Domain, database: Database, reply: dict[str, Any]) -> Any:
     try:
-        return carry_out(domain, database, GoldenCall.model_validate(said))
+        return carry_out(domain, database, GoldenCall.model_validate(reply))
     except CallFailed as error:
         return {"error": str(error)}
 

@@ -126,8 +126,8 @@ class ChatModel:
             return {"text": body["choices"][0]["message"]["content"] or "", "tokens": tokens}
         except httpx.HTTPStatusError as error:
             reply = error.response
-            said = " ".join(reply.text.split())[:200]
-            raise ModelUnusable(f"{self.url} answers {reply.status_code}: {said}") from error
+            body = " ".join(reply.text.split())[:200]
+            raise ModelUnusable(f"{self.url} answers {reply.status_code}: {body}") from error
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             raise ModelUnusable(f"{self.url} does not answer: {type(error).__name__}") from error
         except (ValueError, LookupError, TypeError, AttributeError) as error:

@@ -14,8 +14,8 @@ def judged_by(trajectory: pb.Trajectory, given: pb.FeedbackGiven) -> pb.Trajecto
     judged = pb.Trajectory()
     judged.CopyFrom(trajectory)
     del judged.outcomes[:]
-    said = given.feedback
-    judged.outcomes.add(verifier=VERIFIER, score=said.score, explanation=said.label)
+    feedback = given.feedback
+    judged.outcomes.add(verifier=VERIFIER, score=feedback.score, explanation=feedback.label)
     return judged
 
 
