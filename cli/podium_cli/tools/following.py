@@ -17,7 +17,7 @@ from podium_kit.client.gateway import Gateway, segment
 
 PATH = "/v1/followed-mcp-servers"
 # It is registered in the background, within seconds.
-LOOKS, LOOK_S = 60, 0.5
+POLLS, POLL_S = 60, 0.5
 
 
 @command(app, "follow-mcp")
@@ -115,12 +115,12 @@ async def _taken(
 ) -> tool_adapter_service_pb2.FollowedMcpServer:
     """The server once its tools are registered, or something is wrong, or it takes too long."""
     found = asked
-    for _ in range(LOOKS):
+    for _ in range(POLLS):
         for server in (await _all(gateway)).servers:
             found = server if server.id == asked.id else found
         if found.problem or names <= set(found.tool_names):
             break
-        await asyncio.sleep(LOOK_S)
+        await asyncio.sleep(POLL_S)
     return found
 
 

@@ -45,7 +45,7 @@ from podium_training.rollouts.rolling import known_tools, retried
 from podium_training.tasks.files import read_tasks, write_tasks
 from podium_training.tasks.task import Task
 
-LOOK_AGAIN_S = 2.0
+POLL_S = 2.0
 Step = policy_pb2.LearningStep
 
 
@@ -274,7 +274,7 @@ class Cycle:
             if datetime.now(UTC).timestamp() > ends:
                 await self._stop_canary(evaluation, "its time is over")
                 return await self._kept(f"the canary showed nothing in its time: {reason}")
-            await asyncio.sleep(LOOK_AGAIN_S)
+            await asyncio.sleep(POLL_S)
 
     async def _kept(self, reason: str) -> Step:
         return await self.journal.record(policy_pb2.LEARNING_STAGE_KEPT, reason)

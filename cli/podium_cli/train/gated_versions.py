@@ -22,7 +22,7 @@ from podium_training.gate import (
     write_decision,
 )
 
-WAIT_S, LOOK_AGAIN_S = 120.0, 0.5
+WAIT_S, POLL_S = 120.0, 0.5
 
 Played = tuple[Sequence[Evaluated], Sequence[Evaluated]]
 """Evaluations of the version and of the promoted policy on the same tasks."""
@@ -72,7 +72,7 @@ async def tried_report(store: Path, version: str) -> Report:
             cause = f"after {WAIT_S:.0f} s no engine has tried {version}"
             fix = f"the platform and its engines must see {store}: see `podium status`"
             raise UserError(cause, fix)
-        await asyncio.sleep(LOOK_AGAIN_S)
+        await asyncio.sleep(POLL_S)
     return found
 
 

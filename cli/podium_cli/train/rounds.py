@@ -33,7 +33,7 @@ def planned(run_id: str, tasks: Sequence[Task], size: int, offer: Offer) -> list
 
 
 LOG = "trainer.log"
-LOOK_AGAIN_S = 0.5
+POLL_S = 0.5
 UNUSED_GROUPS_MAX = 100
 BUDGET_EXHAUSTED = "budget exhausted"
 
@@ -170,7 +170,7 @@ class Rounds:
             if progress is not None and progress.has_read(self.unread[0]):
                 self.unread.popleft()
             else:
-                await asyncio.sleep(LOOK_AGAIN_S)
+                await asyncio.sleep(POLL_S)
 
     def _check_used(self) -> None:
         """Raises UserError when many groups in a row were read and none of them used."""

@@ -29,13 +29,19 @@ class Prompts:
         adds in its own words."""
         limit = connection.max_output_tokens
         most = min(call.max_output_tokens or limit, limit)
-        if (told := call.conversation) is not None:
+        if (conversation := call.conversation) is not None:
             own = connection.temperature
-            temperature = own if told.temperature is None else told.temperature
+            temperature = own if conversation.temperature is None else conversation.temperature
             instructions = connection.system_prompt or ""
-            messages = with_files(told.messages, call.files, labelled=False)
+            messages = with_files(conversation.messages, call.files, labelled=False)
             return Question(
-                instructions, messages, most, temperature, told.top_p, told.seed, told.options
+                instructions,
+                messages,
+                most,
+                temperature,
+                conversation.top_p,
+                conversation.seed,
+                conversation.options,
             )
         role = connection.role.value
         values = {

@@ -20,7 +20,7 @@ START_TIMEOUT_S = 30.0
 # The supervisor's clock comes first; it needs this long to end, measure and pack at most.
 REPORT_TIMEOUT_S = 10.0
 STATUS_TIMEOUT_S = 1.0
-LOOK_INTERVAL_S = 0.1
+POLL_S = 0.1
 ERROR_BYTES_MAX = 2000
 
 
@@ -94,7 +94,7 @@ class Session:
         reading = asyncio.ensure_future(self._stdout.readline())
         try:
             while self.alive and not reading.done():
-                await asyncio.wait({reading}, timeout=LOOK_INTERVAL_S)
+                await asyncio.wait({reading}, timeout=POLL_S)
             return reading.result() if reading.done() else b""
         finally:
             reading.cancel()

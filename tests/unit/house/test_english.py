@@ -19,8 +19,8 @@ WORDS = re.compile(
 NAMES = re.compile(
     r"(?:^|_)(told|owed|said|whoever|dear|dearer|dearest|wordings?|hear|look)(?:_|$)"
 )
-# A gate's look at an evaluation is statistics' own word.
-STATISTICS = {"UnplannedLook", "look_confidence"}
+# A gate looks at an evaluation, in the words of statistics, and a verifier at a state.
+LOOKS = {"UnplannedLook", "look", "look_confidence"}
 Documented = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 
 
@@ -51,14 +51,26 @@ def test_docstrings_and_comments_use_the_fields_words() -> None:
     assert not found
 
 
+def names(path: str) -> list[tuple[int, str]]:
+    """Names of classes, functions, parameters and variables, with their lines."""
+    found = []
+    for node in ast.walk(tree(path)):
+        if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            found.append((node.lineno, node.name))
+        elif isinstance(node, ast.arg):
+            found.append((node.lineno, node.arg))
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            found.append((node.lineno, node.id))
+    return found
+
+
 def test_names_use_the_fields_words() -> None:
     found = [
-        f"{path}:{node.lineno} {node.name}"
+        f"{path}:{line} {name}"
         for path in product_files()
-        for node in ast.walk(tree(path))
-        if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
-        if NAMES.search(re.sub(r"(?<=[a-z])(?=[A-Z])", "_", node.name).lower())
-        if node.name not in STATISTICS
+        for line, name in names(path)
+        if NAMES.search(re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower())
+        if name not in LOOKS
     ]
     assert not found
 

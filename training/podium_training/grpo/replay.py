@@ -24,7 +24,7 @@ from podium_training.grpo.learner import Learner
 from podium_training.grpo.process_group import ProcessGroup
 from podium_training.grpo.run import join, make_learner, make_trainer, position_of
 
-TOLD = 5
+SHOWN_MAX = 5
 
 
 class CannotReplay(Fault):
@@ -41,8 +41,8 @@ class Replayed:
     def __str__(self) -> str:
         if not self.differences:
             return f"steps {self.since + 1} to {self.step} gave the same bits again"
-        more = len(self.differences) - TOLD
-        shown = self.differences[:TOLD] + ([f"and {more} more"] if more > 0 else [])
+        more = len(self.differences) - SHOWN_MAX
+        shown = self.differences[:SHOWN_MAX] + ([f"and {more} more"] if more > 0 else [])
         return "\n  ".join([f"steps {self.since + 1} to {self.step} gave other bits:", *shown])
 
 

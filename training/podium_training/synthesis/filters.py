@@ -33,7 +33,7 @@ class Rejection(StrEnum):
     NOT_EVOLVED = "not evolved"
     """The harder version was unusable; the task stays as it was."""
     GOLDEN_CALL_FAILS = "golden call fails"
-    SAID_NOWHERE = "information no call gives"
+    GIVEN_BY_NO_CALL = "information no call gives"
     NEEDS_NO_ACTION = "solvable without any action"
     NOT_SOLVED = "not solved in any attempt"
     REPEATED = "repeated"
@@ -88,7 +88,7 @@ async def rejection(
     except CallFailed:
         return Rejection.GOLDEN_CALL_FAILS
     if not says_all(json.dumps(golden.results, ensure_ascii=False), draft.say):
-        return Rejection.SAID_NOWHERE
+        return Rejection.GIVEN_BY_NO_CALL
     if golden.before == golden.after:
         if says_all(draft.instruction, draft.say):
             return Rejection.NEEDS_NO_ACTION
