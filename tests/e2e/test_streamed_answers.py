@@ -13,6 +13,7 @@ import pytest_asyncio
 
 from local_platforms import local_platform
 from openai_server import OpenAiServer, Reply
+from podium_client import AsyncPodium
 from podium_operations.local.state import Connection
 from temporary_files import server_folder
 
@@ -120,6 +121,23 @@ async def test_the_first_word_comes_before_the_model_has_written_the_rest(
             episode = (await client.get(f"/v1/episodes/{episode_id}")).json()["episode"]
     assert "".join(map(text_of, seen)) == ANSWER == episode["answer"]
     assert any(event.get("usage") or event.get("response", {}).get("usage") for event in seen)
+
+
+async def test_the_python_client_hands_over_what_is_written_so_far(
+    streaming: StreamingPlatform,
+) -> None:
+    with gated(streaming.model) as gate:
+        shown: list[str] = []
+
+        def show(text: str) -> None:
+            shown.append(text)
+            if "".join(shown) == BEGINNING:
+                gate.set()
+
+        connection = streaming.connection
+        async with AsyncPodium(connection.gateway_url, connection.api_key) as podium:
+            episode = await podium.episodes.run(QUESTION[0]["content"], on_text=show)
+    assert "".join(shown) == ANSWER == episode.answer
 
 
 async def test_an_answer_that_a_guardrail_redacts_comes_whole(

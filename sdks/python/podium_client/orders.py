@@ -53,6 +53,8 @@ class EpisodeOptions(TypedDict, total=False):
     group: Group
     # Tools of which one is called before anything else is decided.
     first_tools: Sequence[str]
+    # Lets watchers see the answer while it is written.
+    stream_answer: bool
 
 
 def episode_spec(
@@ -75,6 +77,7 @@ def episode_spec(
         sampling=options.get("sampling"),
         check=options.get("check"),
         group=options.get("group"),
+        stream_answer=options.get("stream_answer", False),
     )
     if "budget" in options:
         spec.budget = money(options["budget"])

@@ -46,6 +46,10 @@ def _text(value: Any) -> str:
     return str(value)
 
 
+# An event without a sequence: a part of an answer that is being written.
+ANSWER_PART = "answer_part"
+
+
 @dataclass(frozen=True)
 class ServerSentEvent:
     """One event of a stream."""

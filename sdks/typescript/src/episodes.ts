@@ -19,7 +19,13 @@ import type {
   Trajectory,
   WaitingApproval,
 } from "./schema.js";
-import { path, required, type Transport } from "./transport.js";
+import {
+  path,
+  required,
+  type AnswerPart,
+  type EventOptions,
+  type Transport,
+} from "./transport.js";
 
 export type EpisodeState = "pending" | "running" | "waiting" | "finished";
 
@@ -70,11 +76,15 @@ export interface EpisodeOptions extends CallOptions {
   episodeId?: string;
   /** Any text, remembered for seven days: the same one finds the episode that it started. */
   idempotencyKey?: string;
+  /** Lets watchers see the answer while it is written. */
+  streamAnswer?: boolean;
 }
 
 export interface WaitOptions extends CallOptions {
   functions?: ClientFunction[];
   onEvent?: (event: EpisodeEvent) => void;
+  /** Gets the answer piece by piece: while it is written, if the episode has `streamAnswer`. */
+  onText?: (text: string) => void;
 }
 
 /** What happened; the field of that name is set. Unknown for what only a newer platform tells. */
@@ -82,24 +92,64 @@ export function kindOf(event: EpisodeEvent): EventKind {
   return KINDS.find((kind) => event[kind] !== undefined) ?? "unknown";
 }
 
+/** The text of an answer that was shown while attempts at its turns wrote it. */
+class WrittenAnswer {
+  // Code points, as parts count them.
+  private text: string[] = [];
+  private place = 0;
+
+  constructor(private readonly show: (text: string) => void) {}
+
+  /**
+   * Shows what a part adds: nothing after a lost part, or as long as an attempt repeats or
+   * contradicts what was shown.
+   */
+  add({ start, text }: AnswerPart): void {
+    if (start !== 0 && start !== this.place) return;
+    const part = [...text];
+    this.place = start + part.length;
+    const known = this.text.slice(start, this.place);
+    if (known.every((character, index) => character === part[index])) {
+      this.shown(part.slice(known.length));
+    } else {
+      this.place = -1;
+    }
+  }
+
+  /** Shows the rest of the whole answer. */
+  end(answer: string): void {
+    const whole = [...answer];
+    if (this.text.every((character, index) => character === whole[index])) {
+      this.shown(whole.slice(this.text.length));
+    }
+  }
+
+  private shown(characters: string[]): void {
+    this.text.push(...characters);
+    if (characters.length) this.show(characters.join(""));
+  }
+}
+
 /** Durable runs of an orchestrator and its tools. */
 export class Episodes {
   constructor(private readonly transport: Transport) {}
 
   /**
-   * Starts an episode, runs the functions that it calls, and waits for its answer.
-   * Throws EpisodeUnanswered.
+   * Starts an episode, runs the functions that it calls, and waits for its answer. `onText` gets it
+   * while it is written, where nothing may change it any more. Throws EpisodeUnanswered.
    */
   async run(
     task: string,
-    options: EpisodeOptions & Pick<WaitOptions, "onEvent"> = {},
+    options: EpisodeOptions & Pick<WaitOptions, "onEvent" | "onText"> = {},
   ): Promise<Episode> {
-    const { onEvent, ...started } = options;
+    const { onEvent, onText, ...started } = options;
+    if (onText) started.streamAnswer = true;
     const episode = await this.start(task, started);
     return this.wait(episode.id, {
       ...(options.functions && { functions: options.functions }),
       ...(options.signal && { signal: options.signal }),
       ...(onEvent && { onEvent }),
+      ...(onText && { onText }),
     });
   }
 
@@ -126,9 +176,12 @@ export class Episodes {
    * program ended before the episode went on.
    */
   async wait(episodeId: string, options: WaitOptions = {}): Promise<Episode> {
-    const { functions = [], onEvent, signal } = options;
+    const { functions = [], onEvent, onText, signal } = options;
     const before = functions.length ? await this.get(episodeId) : undefined;
-    for await (const event of this.watch(episodeId, { ...(signal && { signal }) })) {
+    const written = onText && new WrittenAnswer(onText);
+    const onPart = written && ((part: AnswerPart) => written.add(part));
+    for await (const event of this.events(episodeId, { onPart, signal })) {
+      if (event.finished) written?.end(required(event.finished.episode).answer);
       onEvent?.(event);
       if (event.client_calls_requested && before && mayWait(before, event)) {
         const calls = event.client_calls_requested.calls;
@@ -152,9 +205,12 @@ export class Episodes {
     episodeId: string,
     options: CallOptions & { after?: string } = {},
   ): AsyncGenerator<EpisodeEvent> {
+    yield* this.events(episodeId, options);
+  }
+
+  private async *events(episodeId: string, options: EventOptions): AsyncGenerator<EpisodeEvent> {
     const address = path`/v1/episodes/${episodeId}/events`;
-    const { after = "0", signal } = options;
-    for await (const event of this.transport.events<EpisodeEvent>(address, after, signal)) {
+    for await (const event of this.transport.events<EpisodeEvent>(address, options)) {
       yield event;
       if (event.finished) return;
     }
@@ -264,6 +320,7 @@ function specOf(task: string, options: EpisodeOptions): Input<EpisodeSpec> {
     group: options.group,
     first_tool_names: options.firstTools,
     client_tools: options.functions?.map(offered),
+    stream_answer: options.streamAnswer,
   };
   if (options.promptMode) {
     const mode = `PROMPT_MODE_${options.promptMode.toUpperCase()}`;

@@ -26,6 +26,20 @@ export interface Request {
   signal?: AbortSignal | undefined;
 }
 
+/** A part of an answer that is being written. */
+export interface AnswerPart {
+  /** Characters (Unicode code points) of the answer before it; 0 begins the answer anew. */
+  start: number;
+  text: string;
+}
+
+export interface EventOptions {
+  /** The sequence of the last event that is known already. */
+  after?: string | undefined;
+  onPart?: ((part: AnswerPart) => void) | undefined;
+  signal?: AbortSignal | undefined;
+}
+
 /** Requests with repetitions, and streams that are taken up where they broke. */
 export class Transport {
   constructor(private readonly settings: Settings) {}
@@ -76,18 +90,25 @@ export class Transport {
   /** Events after `after`; a broken stream is resumed. Ends when its consumer stops. */
   async *events<E extends { sequence: string }>(
     path: string,
-    after: string,
-    signal?: AbortSignal,
+    options: EventOptions,
   ): AsyncGenerator<E> {
+    const { onPart, signal } = options;
+    let { after = "0" } = options;
+    const query: Query = onPart ? { answer_parts: true } : {};
     for (let attempt = 0; ; attempt++) {
       let lost: PodiumError = new ConnectionFailed("the stream ended before the episode did");
       try {
         const headers = { "last-event-id": after, accept: "text/event-stream" };
-        for await (const event of eventsOf(this.opened(path, {}, signal, headers))) {
+        for await (const event of eventsOf(this.opened(path, query, signal, headers))) {
           const data = JSON.parse(event.data) as E & ErrorBody;
           if (event.name === "error") throw ApiError.inStream(data);
-          after = data.sequence;
           attempt = -1;
+          // Parts of an answer are not stored, so none is resumed from.
+          if (event.name === "answer_part") {
+            onPart?.(data as unknown as AnswerPart);
+            continue;
+          }
+          after = data.sequence;
           yield data;
         }
       } catch (error) {

@@ -150,6 +150,25 @@ test("a watch goes on where it broke", async () => {
   });
 });
 
+test("the pieces of an answer are its beginning and its rest", async () => {
+  const part = (start, text) => `event: answer_part\ndata: ${JSON.stringify({ turn: 1, start, text })}\n\n`;
+  const answer = "Oua\u{1f600}gadougou";
+  const episode = { id: "e", stop_reason: "STOP_REASON_ANSWERED", answer };
+  const end = `event: finished\ndata: ${JSON.stringify({ sequence: "2", finished: { episode } })}\n\n`;
+  const streams = [
+    { text: part(0, "Oua\u{1f600}"), cut: true },
+    { text: part(0, "Oua") + part(3, "\u{1f600}ga") + part(9, "gou") + end },
+  ];
+  await scripted([EPISODE, ...streams], async (podium, requests) => {
+    const shown = [];
+    const ended = await podium.episodes.run("Capital?", { onText: (text) => shown.push(text) });
+    assert.equal(ended.answer, answer);
+    assert.deepEqual(shown, ["Oua\u{1f600}", "ga", "dougou"]);
+    assert.equal(requests[0].body.spec.stream_answer, true);
+    assert.deepEqual(requests[1].query, [["answer_parts", "true"]]);
+  });
+});
+
 test("an error inside a stream is thrown", async () => {
   const { body } = rejected(404, "EPISODE_NOT_FOUND");
   const broken = { text: `event: error\ndata: ${JSON.stringify(body)}\n\n` };

@@ -1,7 +1,7 @@
 import json
 import threading
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Self
@@ -41,12 +41,28 @@ def rejected(
     return answer(body, status, **headers)
 
 
-def events(*sequences: int, finished: bool = False, cut: bool = False) -> Answer:
+def events(
+    *sequences: int,
+    finished: bool = False,
+    cut: bool = False,
+    parts: Sequence[tuple[int, str]] = (),
+    final: str = "",
+) -> Answer:
+    """Parts of the answer, by where they start, come before the events."""
     text = ": ping\n\n"
+    for start, part in parts:
+        given = {"turn": 1, "start": start, "text": part}
+        text += f"event: answer_part\ndata: {json.dumps(given)}\n\n"
     for sequence in sequences:
         ends = finished and sequence == sequences[-1]
         kind = "finished" if ends else "started"
-        episode = {"id": "e", "state": "EPISODE_STATE_FINISHED"}
+        reason = "STOP_REASON_ANSWERED"
+        episode = {
+            "id": "e",
+            "state": "EPISODE_STATE_FINISHED",
+            "stop_reason": reason,
+            "answer": final,
+        }
         given = {"sequence": str(sequence), kind: {"episode": episode} if ends else {}}
         text += f"id: {sequence}\nevent: {kind}\ndata: {json.dumps(given)}\n\n"
     return Answer(200, text.encode(), {"content-type": "text/event-stream"}, cut)

@@ -117,6 +117,34 @@ async def test_the_asynchronous_watch_goes_on_as_well() -> None:
     assert seen == [1, 2, 3]
 
 
+@pytest.mark.parametrize(
+    ("parts", "pieces"),
+    [
+        (((0, "Oua"), (3, "gadou")), ["Oua", "gadou", "gou \U0001f600."]),
+        # A later attempt repeats what was shown, and a part after a lost one is not shown.
+        (((0, "Ouag"), (0, "Ou"), (2, "agad"), (9, "gou")), ["Ouag", "ad", "ougou \U0001f600."]),
+        # What another attempt writes anew is not true of what was shown.
+        (((0, "Bobo"), (0, "Ouaga"), (5, "d")), ["Bobo"]),
+    ],
+)
+def test_the_pieces_of_an_answer_are_its_beginning_and_its_rest(
+    parts: tuple[tuple[int, str], ...], pieces: list[str]
+) -> None:
+    whole = "Ouagadougou \U0001f600."
+    first, *rest = parts
+    streams = (
+        events(1, cut=True, parts=[first]),
+        events(2, finished=True, parts=rest, final=whole),
+    )
+    started, shown = answer({"episode": {"id": "e"}}), list[str]()
+    with ScriptedApi(started, *streams) as api:
+        episode = client(api).episodes.run("Capital?", on_text=shown.append)
+    assert episode.answer == whole
+    assert shown == pieces
+    assert api.requests[0].body["spec"]["stream_answer"] is True
+    assert [each.query for each in api.requests[1:]] == [[("answer_parts", "true")]] * 2
+
+
 def test_an_error_inside_a_stream_is_raised() -> None:
     body = rejected(404, "EPISODE_NOT_FOUND").body.decode()
     broken = Answer(200, f"event: error\ndata: {body}\n\n".encode())

@@ -9,6 +9,7 @@ from podium_client._sync.episodes import Episodes
 from podium_client._sync.transport import Transport
 from podium_client.functions import Function
 from podium_client.values import Model
+from podium_client.wire import ServerSentEvent
 
 ENDED = "EPISODE_STATE_FINISHED"
 
@@ -24,14 +25,15 @@ class Recorded:
             self.answered.append(body.turn)
         return reply.model_validate({"episode": self._now})
 
-    def events(self, _path: str, _after: int) -> Iterator[tuple[int, str]]:
+    def events(self, _path: str, _after: int, query: dict[str, Any]) -> Iterator[ServerSentEvent]:
+        assert not query
         asked = {"calls": [{"index": 0, "tool_name": "stock", "arguments_json": "{}"}]}
         events: list[dict[str, Any]] = [
             *({"turn": turn, "client_calls_requested": asked} for turn in (1, 2, 3)),
             {"finished": {"episode": self._end}},
         ]
         for number, each in enumerate(events, start=1):
-            yield number, json.dumps({"sequence": str(number), **each})
+            yield ServerSentEvent("any", json.dumps({"sequence": str(number), **each}))
 
 
 def test_calls_of_turns_that_were_answered_are_not_run_again() -> None:

@@ -15,7 +15,15 @@ from podium_client.retries import is_retried, retry_after_s
 from podium_client.settings import Settings
 from podium_client.values import Model
 from podium_client.version import VERSION
-from podium_client.wire import EventDecoder, LineDecoder, error_in_stream, error_of, query_of
+from podium_client.wire import (
+    ANSWER_PART,
+    EventDecoder,
+    LineDecoder,
+    ServerSentEvent,
+    error_in_stream,
+    error_of,
+    query_of,
+)
 
 M = TypeVar("M", bound=BaseModel)
 T = TypeVar("T")
@@ -95,8 +103,10 @@ class AsyncTransport:
 
         return AsyncPages(fetch)
 
-    async def events(self, path: str, after: int) -> AsyncIterator[tuple[int, str]]:
-        """Number and JSON of each event, from the one after `after`; a broken stream is resumed.
+    async def events(
+        self, path: str, after: int, query: Mapping[str, Any]
+    ) -> AsyncIterator[ServerSentEvent]:
+        """Yields events, from the one after `after` on; a broken stream is resumed.
 
         Ends when its consumer stops. Raises ApiError, ConnectionFailed.
         """
@@ -105,14 +115,17 @@ class AsyncTransport:
             lost: Exception = ConnectionFailed("the stream ended before the episode did")
             headers = {"last-event-id": str(after), "accept": "text/event-stream"}
             try:
-                async with self._opened(path, {}, headers) as response:
+                async with self._opened(path, query, headers) as response:
                     decoder = EventDecoder()
                     async for chunk in response.aiter_bytes():
                         for event in decoder.feed(chunk):
                             if event.name == "error":
                                 raise error_in_stream(json.loads(event.data))
-                            after, attempt = int(json.loads(event.data)["sequence"]), 0
-                            yield after, event.data
+                            # Parts of an answer are not stored, so none is resumed from.
+                            if event.name != ANSWER_PART:
+                                after = int(json.loads(event.data)["sequence"])
+                            attempt = 0
+                            yield event
             except httpx.TransportError as error:
                 lost = self._unreachable(error)
             except ApiError as error:

@@ -1,13 +1,14 @@
 # Written by `make sdk` from podium_client/_async; do not edit.
 """Episodes: start, follow, answer, approve, cancel."""
 
+import json
 from collections.abc import Iterator, Callable, Mapping, Sequence
 from typing import Any, Literal, Unpack
 
 from podium_client._sync.pages import Pages
 from podium_client._sync.transport import Transport, required
 from podium_client.errors import EpisodeUnanswered, PodiumError
-from podium_client.events import EpisodeEvent
+from podium_client.events import EpisodeEvent, WrittenAnswer
 from podium_client.functions import Functions
 from podium_client.ids import new_id
 from podium_client.models import (
@@ -32,7 +33,7 @@ from podium_client.models import (
     WaitingApproval,
 )
 from podium_client.orders import EpisodeOptions, episode_spec
-from podium_client.wire import path
+from podium_client.wire import ANSWER_PART, path
 
 EPISODE = "/v1/episodes/{id}"
 EpisodeState = Literal["pending", "running", "waiting", "finished"]
@@ -50,14 +51,18 @@ class Episodes:
         *,
         functions: Sequence[Callable[..., Any]] = (),
         on_event: Callable[[EpisodeEvent], object] | None = None,
+        on_text: Callable[[str], object] | None = None,
         episode_id: str | None = None,
         idempotency_key: str | None = None,
         **options: Unpack[EpisodeOptions],
     ) -> Episode:
         """Starts an episode, runs the functions that it calls, and waits for its answer.
 
-        Raises EpisodeUnanswered, ApiError, ConnectionFailed.
+        `on_text` gets the answer piece by piece, while it is written where nothing may change it
+        any more. Raises EpisodeUnanswered, ApiError, ConnectionFailed.
         """
+        if on_text is not None:
+            options["stream_answer"] = True
         episode = self.start(
             task,
             functions=functions,
@@ -65,7 +70,7 @@ class Episodes:
             idempotency_key=idempotency_key,
             **options,
         )
-        return self.wait(episode.id, functions=functions, on_event=on_event)
+        return self.wait(episode.id, functions=functions, on_event=on_event, on_text=on_text)
 
     def start(
         self,
@@ -97,17 +102,19 @@ class Episodes:
         *,
         functions: Sequence[Callable[..., Any]] = (),
         on_event: Callable[[EpisodeEvent], object] | None = None,
+        on_text: Callable[[str], object] | None = None,
     ) -> Episode:
         """The episode once it has answered; runs the functions that it calls meanwhile.
 
         Calls of turns before its newest were answered, and are not run again. Those of the newest
-        may be, where a program ended before the episode went on.
+        may be, where a program ended before the episode went on. `on_text` gets the answer piece
+        by piece: while it is written if the episode was started with `stream_answer`.
 
         Raises EpisodeUnanswered, ApiError, ConnectionFailed.
         """
         own = Functions(tuple(functions))
         before = self.get(episode_id) if functions else None
-        for event in self.watch(episode_id):
+        for event in self._watch(episode_id, 0, on_text):
             if on_event is not None:
                 on_event(event)
             if event.client_calls_requested is not None and before and _may_wait(before, event):
@@ -127,12 +134,8 @@ class Episodes:
         A broken connection is taken up where it broke: no event is lost or comes twice. `after`
         is the sequence of the last event that is known already.
         """
-        events = self._transport.events(path(EPISODE + "/events", id=episode_id), after)
-        for _, data in events:
-            event = EpisodeEvent.model_validate_json(data)
+        for event in self._watch(episode_id, after):
             yield event
-            if event.finished is not None:
-                return
 
     def get(self, episode_id: str) -> Episode:
         """The episode as it is now."""
@@ -218,6 +221,25 @@ class Episodes:
         address = path(EPISODE + "/trajectory", id=episode_id)
         reply = self._transport.call("GET", address, GetTrajectoryResponse)
         return required(reply.trajectory)
+
+    def _watch(
+        self, episode_id: str, after: int, on_text: Callable[[str], object] | None = None
+    ) -> Iterator[EpisodeEvent]:
+        written = WrittenAnswer(on_text) if on_text is not None else None
+        query = {"answer_parts": "true"} if written is not None else {}
+        address = path(EPISODE + "/events", id=episode_id)
+        for news in self._transport.events(address, after, query):
+            if news.name == ANSWER_PART:
+                part = json.loads(news.data)
+                if written is not None:
+                    written.add(part["start"], part["text"])
+                continue
+            event = EpisodeEvent.model_validate_json(news.data)
+            if event.finished is not None and written is not None:
+                written.end(required(event.finished.episode).answer)
+            yield event
+            if event.finished is not None:
+                return
 
     def _decide(
         self, episode_id: str, turn: int, call_index: int, approved: bool, reason: str

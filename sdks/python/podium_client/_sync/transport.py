@@ -16,7 +16,15 @@ from podium_client.retries import is_retried, retry_after_s
 from podium_client.settings import Settings
 from podium_client.values import Model
 from podium_client.version import VERSION
-from podium_client.wire import EventDecoder, LineDecoder, error_in_stream, error_of, query_of
+from podium_client.wire import (
+    ANSWER_PART,
+    EventDecoder,
+    LineDecoder,
+    ServerSentEvent,
+    error_in_stream,
+    error_of,
+    query_of,
+)
 
 M = TypeVar("M", bound=BaseModel)
 T = TypeVar("T")
@@ -96,8 +104,10 @@ class Transport:
 
         return Pages(fetch)
 
-    def events(self, path: str, after: int) -> Iterator[tuple[int, str]]:
-        """Number and JSON of each event, from the one after `after`; a broken stream is resumed.
+    def events(
+        self, path: str, after: int, query: Mapping[str, Any]
+    ) -> Iterator[ServerSentEvent]:
+        """Yields events, from the one after `after` on; a broken stream is resumed.
 
         Ends when its consumer stops. Raises ApiError, ConnectionFailed.
         """
@@ -106,14 +116,17 @@ class Transport:
             lost: Exception = ConnectionFailed("the stream ended before the episode did")
             headers = {"last-event-id": str(after), "accept": "text/event-stream"}
             try:
-                with self._opened(path, {}, headers) as response:
+                with self._opened(path, query, headers) as response:
                     decoder = EventDecoder()
                     for chunk in response.iter_bytes():
                         for event in decoder.feed(chunk):
                             if event.name == "error":
                                 raise error_in_stream(json.loads(event.data))
-                            after, attempt = int(json.loads(event.data)["sequence"]), 0
-                            yield after, event.data
+                            # Parts of an answer are not stored, so none is resumed from.
+                            if event.name != ANSWER_PART:
+                                after = int(json.loads(event.data)["sequence"])
+                            attempt = 0
+                            yield event
             except httpx.TransportError as error:
                 lost = self._unreachable(error)
             except ApiError as error:
