@@ -73,19 +73,22 @@ class Course:
 
 
 def arms(study: Study, others: Mapping[str, Path]) -> list[Arm]:
-    """Every single expert, the rules, the trained policy, its model untrained, and others."""
+    """Every single expert, the rules, the trained policy, others, and its model untrained."""
     pool = study.pool
     rules = {f"always {each.alias}": f"{ALWAYS}{pool.tool}/{each.alias}" for each in pool.experts}
     rules |= {"rule: worth most": WORTH, "rule: cheapest": CHEAPEST, "rule: random": RANDOM}
     base = SmolLM2().directory
+    untrained = (
+        Arm(PROMPT_ONLY, model_dir=base, policies=UNTRAINED_POLICIES),
+        # Its first turn is its last, which may only answer.
+        Arm(WITHOUT_TOOLS, model_dir=base, turn_limit=1, policies=UNTRAINED_POLICIES),
+    )
     return [
         *(Arm(name, rule) for name, rule in rules.items()),
         Arm(TRAINED),
         Arm(COMPETENT, COMPETENCE, practised=True),
         *(Arm(name, model_dir=at) for name, at in others.items()),
-        Arm(PROMPT_ONLY, model_dir=base, policies=UNTRAINED_POLICIES),
-        # Its first turn is its last, which may only answer.
-        Arm(WITHOUT_TOOLS, model_dir=base, turn_limit=1, policies=UNTRAINED_POLICIES),
+        *(untrained if study.untrained else ()),
     ]
 
 

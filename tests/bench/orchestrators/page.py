@@ -29,6 +29,10 @@ RIVALS = {
     "the rule that also weighs what experts were right about": COMPETENT,
     "its start": START,
 }
+UNTRAINED = (
+    ", the model that it was trained from with the same prompt and\ntools (prompt only), that"
+    " model answering at once"
+)
 TEMPLATE = Path(__file__).with_name("page_template.md")
 
 
@@ -49,6 +53,8 @@ def write_page(name: str, comparison: Comparison, asked: Mapping[str, Any]) -> N
         begun=", what its training began with, by imitation (its start)"
         if START in asked["others"]
         else "",
+        untrained=UNTRAINED if study.untrained else "",
+        group="; the untrained model is in no other row's group" if study.untrained else "",
         families=len(asked["family"]),
         withheld=asked["withhold"],
         arms=found.table(ARMS),

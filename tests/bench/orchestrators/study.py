@@ -43,6 +43,8 @@ class Study(BaseModel):
     price_spread: float = 3.0
     temperature: float = 0.0
     """At which models are sampled; 0 takes what is likeliest, as `podium run` does."""
+    untrained: bool = True
+    """Whether the model that was trained is compared as its makers left it."""
     tools: Mapping[str, NewName] = {}
     """New names by the name that training knew."""
 

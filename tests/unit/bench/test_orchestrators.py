@@ -144,7 +144,7 @@ def test_controls_are_compared_with_the_first_of_them_task_by_task(tmp_path: Pat
 
 
 def conditions(study: Study) -> dict[str, Any]:
-    return study.model_dump(exclude={"title", "unseen", "policies"})
+    return study.model_dump(exclude={"title", "unseen", "policies", "untrained"})
 
 
 def thinking(study: Study) -> int:
