@@ -118,6 +118,9 @@ def test_what_users_like_is_learnt_gated_tried_and_promoted_whatever_is_killed(
     policy, podium = learner.apply("users", CONSENTING), learner.podium
     run = learner.write_run("users")
     sampled = {"sampling": {"temperature": 1, "max_tokens": 64}}
+    # The other answer was right before: what is learnt follows the newest verdict on a task.
+    for question in questions(Split.TRAIN, GROUPS):
+        ask(client, policy, question, "y", **sampled)
     for question in questions(Split.TRAIN, GROUPS) + questions(Split.HELD_OUT, HELD_OUT):
         while ask(client, policy, question, "x", **sampled) != "x":
             pass
