@@ -1,3 +1,4 @@
+import shlex
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -132,7 +133,8 @@ def _won(policies: Sequence[str], findings: Mapping[str, Any], rival: str) -> in
 
 def _option(name: str, folder: str) -> str:
     version = Path(folder).name
-    return f" --start {version}" if name == START else f" --control {name}={version}"
+    named = shlex.quote(f"{name}={version}")
+    return f" --start {version}" if name == START else f" --control {named}"
 
 
 def _items(report: Report) -> Sequence[str]:
