@@ -67,7 +67,10 @@ class Recalibration:
     approves: bool
 
     async def play(self, names: Sequence[str], *, shared: bool) -> AsyncIterator[Described]:
-        """Describes the named tools, or all of their owner. Raises UsageError."""
+        """Describes the named tools, or all of their owner.
+
+        Raises UsageError, and Rejected where the tools cannot be listed.
+        """
         found = await self.gateway.all("/v1/tools", tool_registry_service_pb2.ListToolsResponse)
         own = {tool.spec.name: tool.spec for tool in found.tools if tool.shared == shared}
         if unknown := [name for name in names if name not in own]:

@@ -86,16 +86,16 @@ class Calibrated:
     """The replies of each judge about each answer, in the answers' order."""
 
     labelled: LabelledSet
-    verdicts: Mapping[Judge, Sequence[Asked]]
+    replies: Mapping[Judge, Sequence[Asked]]
 
     def message(
         self, id: str, models: Mapping[Judge, str], versions: Mapping[str, int]
     ) -> pb.JudgeCalibration:
         answers = self.labelled.answers
         right = sum(each.is_right for each in answers)
-        whole = list(zip(*map(_verdicts, self.verdicts.values()), strict=True))
+        whole = list(zip(*map(_verdicts, self.replies.values()), strict=True))
         judged = [[v for v in row if v is not None] for row in whole if None not in row]
-        together = len(self.verdicts) > 2
+        together = len(self.replies) > 2
         return pb.JudgeCalibration(
             id=id,
             name=self.labelled.name,
@@ -105,16 +105,16 @@ class Calibrated:
             with_reference=sum(each.reference is not None for each in answers),
             verifier_version=LlmJudge.version,
             prompt_digest=PROMPT_DIGEST,
-            judges=[self._judge(j, models[j], versions[j.tool]) for j in self.verdicts],
-            pairs=[self._pair(*pair) for pair in combinations(self.verdicts, 2)],
+            judges=[self._judge(j, models[j], versions[j.tool]) for j in self.replies],
+            pairs=[self._pair(*pair) for pair in combinations(self.replies, 2)],
             all_agree_kappa=fleiss_kappa(judged) if together else None,
             all_judged=len(judged) if together else 0,
         )
 
     def _judge(self, judge: Judge, model: str, version: int) -> pb.CalibratedJudge:
-        verdicts = self.verdicts[judge]
+        replies = self.replies[judge]
         labels = (each.is_right for each in self.labelled.answers)
-        cells = Counter(zip(labels, _verdicts(verdicts), strict=True))
+        cells = Counter(zip(labels, _verdicts(replies), strict=True))
         message = pb.CalibratedJudge(
             judge=str(judge),
             model=model,
@@ -125,13 +125,13 @@ class Calibrated:
             wrong_called_wrong=cells[False, False],
             unjudged=cells[True, None] + cells[False, None],
         )
-        costs = [each.cost for each in verdicts if each.cost is not None]
+        costs = [each.cost for each in replies if each.cost is not None]
         if costs:
             message.cost.CopyFrom(money_to_proto(sum(costs[1:], costs[0])))
         return message
 
     def _pair(self, first: Judge, second: Judge) -> pb.CalibratedPair:
-        both = zip(_verdicts(self.verdicts[first]), _verdicts(self.verdicts[second]), strict=True)
+        both = zip(_verdicts(self.replies[first]), _verdicts(self.replies[second]), strict=True)
         cells = Counter(both)
         return pb.CalibratedPair(
             first=str(first),
@@ -170,9 +170,9 @@ async def calibrate(
     await gateway.post("/v1/budgets", wanted, budget_service_pb2.CreateBudgetResponse)
     for judge in judges:
         await probe(gateway, id, judge)
-    verdicts: dict[Judge, list[Asked]] = {}
+    replies: dict[Judge, list[Asked]] = {}
     for judge in judges:
-        verdicts[judge] = [Asked(None, "not asked")] * len(labelled.answers)
+        replies[judge] = [Asked(None, "not asked")] * len(labelled.answers)
 
     async def one(judge: Judge, place: int) -> None:
         each = labelled.answers[place]
@@ -183,17 +183,17 @@ async def calibrate(
                 f"the budget of {limit.amount_string()} {limit.currency_code} is spent",
                 "give a larger --budget, or fewer answers or judges",
             )
-        verdicts[judge][place] = found
+        replies[judge][place] = found
         progress()
 
     places = range(len(labelled.answers))
     await in_parallel([partial(one, judge, place) for judge in judges for place in places], at_once)
     versions = {judge.tool: tools[judge.tool].version for judge in judges}
-    message = Calibrated(labelled, verdicts).message(id, models, versions)
+    message = Calibrated(labelled, replies).message(id, models, versions)
     request = pb.RecordJudgeCalibrationRequest(calibration=message)
     await gateway.post("/v1/judge-calibrations", request, pb.RecordJudgeCalibrationResponse)
     return message
 
 
-def _verdicts(verdicts: Sequence[Asked]) -> list[bool | None]:
-    return [None if each.score is None else each.score == 1 for each in verdicts]
+def _verdicts(replies: Sequence[Asked]) -> list[bool | None]:
+    return [None if each.score is None else each.score == 1 for each in replies]

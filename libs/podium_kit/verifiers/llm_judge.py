@@ -67,11 +67,11 @@ def majority(votes: Sequence[Vote]) -> float | None:
 def in_words(votes: Sequence[Vote]) -> str:
     """Like "2 of 3 judges agree: one correct, another correct, third no verdict"."""
     words: Mapping[float | None, str] = {None: "no verdict", 1.0: "correct", 0.0: "incorrect"}
-    cast = [f"{vote.judge} {words.get(vote.score, str(vote.score))}" for vote in votes]
+    parts = [f"{vote.judge} {words.get(vote.score, str(vote.score))}" for vote in votes]
     score = majority(votes)
     agree = sum(vote.score == score for vote in votes)
     head = "no majority" if score is None else f"{agree} of {len(votes)} judges agree"
-    return f"{head}: {', '.join(cast)}"
+    return f"{head}: {', '.join(parts)}"
 
 
 class LlmJudge(Verifier):

@@ -125,7 +125,8 @@ class WrittenAnswer {
   }
 
   private shown(characters: string[]): void {
-    this.text.push(...characters);
+    // One by one: a long answer has more characters than a call may have arguments.
+    for (const character of characters) this.text.push(character);
     if (characters.length) this.show(characters.join(""));
   }
 }

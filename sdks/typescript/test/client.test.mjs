@@ -169,6 +169,18 @@ test("the pieces of an answer are its beginning and its rest", async () => {
   });
 });
 
+test("an answer of any length comes whole", async () => {
+  const answer = "\u{1f600}".repeat(200_000);
+  const episode = { id: "e", stop_reason: "STOP_REASON_ANSWERED", answer };
+  const end = `event: finished\ndata: ${JSON.stringify({ sequence: "1", finished: { episode } })}\n\n`;
+  await scripted([{ text: end }], async (podium) => {
+    const shown = [];
+    await podium.episodes.wait("e", { onText: (text) => shown.push(text) });
+    assert.equal(shown.length, 1);
+    assert.ok(shown[0] === answer);
+  });
+});
+
 test("an error inside a stream is thrown", async () => {
   const { body } = rejected(404, "EPISODE_NOT_FOUND");
   const broken = { text: `event: error\ndata: ${JSON.stringify(body)}\n\n` };

@@ -392,26 +392,30 @@ def _add_control(found: Report, comparison: Comparison, name: str) -> None:
         "latency": _latency_s,
         "preferred": _calls_of(preferred),
     }
-    changes: dict[str, dict[str, list[float]]] = {each: {} for each in measures}
+    by_task: dict[str, dict[str, list[float]]] = {what: {} for what in measures}
     for policy, spec in specs.items():
         results = comparison.results(policy)
         if not (results.get(first) and results.get(name)):
-            continue
-        before = {each.item_id: each for each in results[first]}
-        pairs = [(each, before[each.item_id]) for each in results[name]]
+            return
         shown = []
         for what, measure in measures.items():
-            of_tasks = [(each.item_id, measure(each) - measure(base)) for each, base in pairs]
-            for task, change in of_tasks:
-                changes[what].setdefault(task, []).append(change)
-            shown.append(mean_interval([[change] for _, change in of_tasks]))
+            changes = _changes(results[first], results[name], measure)
+            for task, change in changes.items():
+                by_task[what].setdefault(task, []).append(change)
+            shown.append(mean_interval([[change] for change in changes.values()]))
         gain = reward_gain(weights_of(spec), results, name, first)
         _add_differences(found, policy, name, [*shown, gain])
-    if all(changes.values()):
-        whole = {what: mean_interval(list(tasks.values())) for what, tasks in changes.items()}
-        _add_differences(found, "all", name, [*whole.values(), None])
-        for what, interval in whole.items():
-            found.findings[f"control.{name}.{what}"] = vars(interval)
+    whole = {what: mean_interval(list(tasks.values())) for what, tasks in by_task.items()}
+    _add_differences(found, "all", name, [*whole.values(), None])
+    found.findings |= {f"control.{name}.{what}": vars(each) for what, each in whole.items()}
+
+
+def _changes(
+    before: Sequence[TrialResult], after: Sequence[TrialResult], measure: Measure
+) -> dict[str, float]:
+    """Returns by task what a measure rises from one arm to another."""
+    known = {each.item_id: measure(each) for each in before}
+    return {each.item_id: measure(each) - known[each.item_id] for each in after}
 
 
 def _add_differences(

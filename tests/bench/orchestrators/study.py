@@ -44,7 +44,7 @@ class Study(BaseModel):
     temperature: float = 0.0
     """At which models are sampled; 0 takes what is likeliest, as `podium run` does."""
     untrained: bool = True
-    """Whether the model that was trained is compared as its makers left it."""
+    """False leaves out the arms of the model that was trained, as its makers left it."""
     tools: Mapping[str, NewName] = {}
     """New names by the name that training knew."""
 

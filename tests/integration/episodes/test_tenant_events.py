@@ -68,14 +68,14 @@ async def test_beginnings_and_ends_of_episodes_are_streamed_without_their_words(
 ) -> None:
     async with stream(platform) as stub:
         watch, _ = await opened(stub)
-        episode = await platform.run("a task that nobody else reads")
+        episode = await platform.run("a task that no other user reads")
         begun, ended = await until(watch, "episode_ended")
     assert begun.episode_started.episode_id == ended.episode_ended.episode_id == episode.id
     assert begun.episode_started.started_by == "ada"
     assert ended.episode_ended.stop_reason == episode_pb2.STOP_REASON_ANSWERED
     assert ended.episode_ended.cost == episode.cost
     # The answer as a field; positions and times may have its digits.
-    for text in ("nobody else reads", '"42"', "computes"):
+    for text in ("no other user reads", '"42"', "computes"):
         assert text not in f"{begun}{ended}"
 
 
