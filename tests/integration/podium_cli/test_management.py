@@ -157,8 +157,9 @@ def test_a_policy_is_tried_on_past_episodes_and_their_adherence_is_reported(
     path.write_text("{name: tried, preset: balanced, deny: {names: [calculator]}}")
     tried = podium.json("policies", "try", "-f", str(path), "--since", "1h")
     assert tried["rejected_call_count"] >= 1
-    assert tried["rejected"][0]["tool_name"] == "calculator"
-    assert tried["rejected"][0]["reason"] == "denied by name calculator"
+    # Other tests of this platform may have made calls that it rejects as well.
+    reasons = {each["tool_name"]: each["reason"] for each in tried["rejected"]}
+    assert reasons["calculator"] == "denied by name calculator"
     assert "would have been rejected" in podium("policies", "try", "-f", str(path)).stdout
     [scores] = podium.json("policies", "report", "reported", "--since", "1h")["policies"]
     assert scores["without_outcome_count"] == 1
