@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from itertools import chain, islice
 
 import grpc
@@ -181,10 +181,10 @@ class Adapters:
         return await answered(self._stub.CheckAnswer(request, timeout=timeout_s))
 
     async def invoke_streaming(
-        self, request: adapters_pb.InvokeRequest, timeout_s: float
+        self, request: adapters_pb.InvokeRequest, timeout_s: float, part_interval: timedelta
     ) -> AsyncIterator[adapters_pb.InvokeStreamingResponse]:
         """Yields what happens to the call, its whole answer last. Cancelling it ends the call."""
-        asked = adapters_pb.InvokeStreamingRequest(call=request)
+        asked = adapters_pb.InvokeStreamingRequest(call=request, part_interval=part_interval)
         try:
             async for event in self._stub.InvokeStreaming(asked, timeout=timeout_s):
                 yield event

@@ -75,7 +75,8 @@ class DirectCallsClient:
 
     async def make(self, call_id: str, spec: pb.DirectCallSpec) -> MadeDirectCall:
         """Starts it, or finds it started: the id makes a retry safe. It is made to its end."""
-        return await self._made(_request(call_id, spec), ends_with_caller=False)
+        request = _request(call_id, spec)
+        return await self._made(request, ends_with_caller=False, with_parts=False)
 
     async def start(
         self, call_id: str, order: ListOrder, tool: str, alias: str, *, ends_with_caller: bool
@@ -85,15 +86,18 @@ class DirectCallsClient:
         request.attachment_data.extend(attachment_data(order))
         request.file_quota.CopyFrom(file_quota(current_limits()))
         with file_named(order):
-            return DirectAnswer(await self._made(request, ends_with_caller))
+            made = self._made(request, ends_with_caller=ends_with_caller, with_parts=order.streams)
+            return DirectAnswer(await made)
 
     async def embed(self, call_id: str, order: EmbeddingOrder) -> "MadeVectors":
         return MadeVectors(await self.make(call_id, embedding_order_to_proto(order)))
 
     async def _made(
-        self, request: pb.StartDirectCallRequest, ends_with_caller: bool
+        self, request: pb.StartDirectCallRequest, *, ends_with_caller: bool, with_parts: bool
     ) -> MadeDirectCall:
-        wanted = pb.MakeDirectCallRequest(start=request, ends_with_caller=ends_with_caller)
+        wanted = pb.MakeDirectCallRequest(
+            start=request, ends_with_caller=ends_with_caller, with_parts=with_parts
+        )
         made = MadeDirectCall(self._stub, wanted)
         await made.accepted()
         return made

@@ -1,5 +1,6 @@
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from importlib import import_module
 from typing import Any
 
@@ -54,7 +55,7 @@ class ToolAdapterServicer(rpc.ToolAdapterServiceServicer):
         making = asyncio.create_task(self._invoker.invoke(call, news))
         making.add_done_callback(lambda _: news.end())
         try:
-            async for event in news.events():
+            async for event in news.events(request.part_interval.ToTimedelta().total_seconds()):
                 yield event
             yield pb.InvokeStreamingResponse(response=answer_to_proto(await making))
         finally:
@@ -125,7 +126,7 @@ class AnswerNews:
     def __init__(self) -> None:
         self._sent: pb.SentRequest | None = None
         self._part = pb.AnswerPart()
-        self._ended = False
+        self._ended = asyncio.Event()
         self._news = asyncio.Event()
 
     def sent(self, usage: Usage, *, timed: bool) -> None:
@@ -141,19 +142,31 @@ class AnswerNews:
         self._news.set()
 
     def end(self) -> None:
-        self._ended = True
+        self._ended.set()
         self._news.set()
 
-    async def events(self) -> AsyncIterator[pb.InvokeStreamingResponse]:
-        """Yields them to the end of the call, which has an answer of its own."""
+    async def events(self, part_interval_s: float) -> AsyncIterator[pb.InvokeStreamingResponse]:
+        """Yields them to the end of the call, which has an answer of its own.
+
+        Parts are gathered for the interval; those of one that ends with the call are left out.
+        """
         while True:
             await self._news.wait()
             self._news.clear()
-            ended, sent, part = self._ended, self._sent, self._part
-            self._sent, self._part = None, pb.AnswerPart()
-            if sent is not None:
+            if self._sent is not None:
+                sent, self._sent = self._sent, None
                 yield pb.InvokeStreamingResponse(sent=sent)
-            if part.text or part.function_calls:
+            if part_interval_s and not self._ended.is_set() and self._has_part:
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(part_interval_s):
+                        await self._ended.wait()
+            ended = self._ended.is_set()
+            if self._has_part and not (ended and part_interval_s):
+                part, self._part = self._part, pb.AnswerPart()
                 yield pb.InvokeStreamingResponse(part=part)
             if ended:
                 return
+
+    @property
+    def _has_part(self) -> bool:
+        return bool(self._part.text or self._part.function_calls)

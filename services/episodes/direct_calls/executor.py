@@ -9,6 +9,7 @@ import json
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import timedelta
 from decimal import Decimal
 
 from episodes.attachments.reading import measured
@@ -43,6 +44,8 @@ from podium_kit.wire import (
 )
 from podium_kit.wire.values import file_to_proto
 
+# Parts that nobody reads are what a call costs that is cut off.
+UNREAD_INTERVAL = timedelta(seconds=0.25)
 CALLER_GONE = "the caller was gone before the model had answered"
 
 
@@ -52,7 +55,9 @@ class CallNews:
     `left` is set once nobody waits any more and the call is to end.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, with_parts: bool) -> None:
+        self.part_interval = timedelta() if with_parts else UNREAD_INTERVAL
+        self._with_parts = with_parts
         self.left = asyncio.Event()
         self.call: StoredCall | None = None
         self._sent: adapters_pb.SentRequest | None = None
@@ -74,6 +79,8 @@ class CallNews:
             return
         part = event.part
         self._written += [part.text, *(each.call.arguments_json for each in part.function_calls)]
+        if not self._with_parts:
+            return
         if self._part is None:
             self._part = part
         else:
@@ -225,7 +232,7 @@ class DirectCallMaker:
     async def _followed(
         self, asked: adapters_pb.InvokeRequest, timeout_s: float, news: CallNews
     ) -> adapters_pb.InvokeResponse:
-        async for event in self.adapters.invoke_streaming(asked, timeout_s):
+        async for event in self.adapters.invoke_streaming(asked, timeout_s, news.part_interval):
             if event.HasField("response"):
                 return event.response
             news.note(event)

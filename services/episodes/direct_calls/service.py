@@ -42,7 +42,7 @@ from podium.episodes.v1 import direct_call_service_pb2 as pb
 from podium.ledger.v1 import budget_service_pb2 as budget_pb
 from podium.registry.v1 import tool_pb2, toolset_pb2
 from podium_kit import telemetry
-from podium_kit.rpc.errors import FailedPrecondition
+from podium_kit.rpc.errors import DomainError, FailedPrecondition
 from podium_kit.rpc.identity import Identity, Scope, ScopeMissing, current_identity
 from podium_kit.tool_kinds import kind_of
 from podium_kit.wire import money_from_proto
@@ -79,9 +79,9 @@ class OwnCalls:
     def has_room(self) -> bool:
         return self.worker.has_room
 
-    def start(self, call: StoredCall) -> None:
+    def start(self, call: StoredCall, *, with_parts: bool) -> None:
         """Makes a call that this process has just stored as its holder."""
-        self.followed[call.id] = CallNews()
+        self.followed[call.id] = CallNews(with_parts=with_parts)
         since = asyncio.get_running_loop().time()
         self.worker.start(LeasedRow(call.id, call.tenant, call, 1, since, asyncio.Event()))
 
@@ -129,10 +129,10 @@ class DirectCalls:
     own: OwnCalls
 
     async def make(
-        self, order: DirectCallOrder, *, ends_with_caller: bool
+        self, order: DirectCallOrder, *, ends_with_caller: bool, with_parts: bool
     ) -> AsyncGenerator[StoredCall | AnswerPart]:
         """Yields the call as it was accepted, parts of its answer, and the ended call."""
-        stored = await self.start(order, own=True)
+        stored = await self.start(order, own=True, with_parts=with_parts)
         news = self.own.news_of(stored)
         try:
             yield stored
@@ -148,7 +148,9 @@ class DirectCalls:
             if news is not None and ends_with_caller and not self.own.worker.drains:
                 news.left.set()
 
-    async def start(self, order: DirectCallOrder, *, own: bool = False) -> StoredCall:
+    async def start(
+        self, order: DirectCallOrder, *, own: bool = False, with_parts: bool = False
+    ) -> StoredCall:
         """Starts a call, or returns the one that the same request started before.
 
         `own`: this process makes it, where it has room.
@@ -162,10 +164,14 @@ class DirectCalls:
         contents = checked_contents(attachments, order.attachment_data)
         files = Files(tuple(attachments), contents, order.own_quota)
         with telemetry.episode_context(call_id):
-            tenant = current_identity().tenant
-            # First, so that what is turned away costs the other services nothing.
-            found = await self.store.find_or_place(call_id, tenant, order.running_limit)
-            stored = await self._admitted(order, files, own) if found is None else _readable(found)
+            try:
+                stored = await self._admitted(order, files, own, with_parts)
+            except DomainError:
+                # A call that was accepted before is answered, whatever its caller may do by now.
+                found = await self.store.find(call_id)
+                if found is None:
+                    raise
+                stored = _readable(found)
             if stored.spec != spec.SerializeToString(deterministic=True):
                 raise DirectCallConflict(call_id)
             return stored
@@ -190,7 +196,9 @@ class DirectCalls:
                     async with asyncio.timeout(min(remaining_s, POLL_INTERVAL_S)):
                         await news.wait()
 
-    async def _admitted(self, order: DirectCallOrder, files: Files, own: bool) -> StoredCall:
+    async def _admitted(
+        self, order: DirectCallOrder, files: Files, own: bool, with_parts: bool
+    ) -> StoredCall:
         spec, identity = order.spec, current_identity()
         toolset = await self.tools.of(spec.policy, spec.tool_name)
         _check_content(spec, toolset.tools[0])
@@ -210,13 +218,16 @@ class DirectCalls:
         require_read_by(call.tool, call.alias, files.attachments)
         if files.attachments:
             await self.store.require_room(identity.tenant, files)
+        limit = order.running_limit
         if spec.HasField("budget"):
+            # A call that is rejected leaves no budget in the ledger.
+            await self.store.require_place(identity.tenant, limit)
             await self.ledger.create_budget(_budget(call))
         if not (own and self.own.has_room):
-            return _readable(await self.store.insert(new, files))
-        stored = await self.store.insert(new, files, self.own.holder, LEASE_S)
+            return _readable(await self.store.insert(new, files, running_limit=limit))
+        stored = await self.store.insert(new, files, self.own.holder, LEASE_S, limit)
         if stored is new:
-            self.own.start(new)
+            self.own.start(new, with_parts=with_parts)
         return _readable(stored)
 
     async def _require_allowed(self, call: DirectCall) -> PolicyDecision:

@@ -28,17 +28,23 @@ class DirectCallsServicer(DirectCallServiceServicer):
     async def MakeDirectCall(
         self, request: pb.MakeDirectCallRequest, context: Context
     ) -> AsyncIterator[pb.MakeDirectCallResponse]:
-        order, ends = _order(request.start), request.ends_with_caller
-        accepted = False
-        async with aclosing(self._calls.make(order, ends_with_caller=ends)) as events:
+        order, accepted = _order(request.start), False
+        making = self._calls.make(
+            order, ends_with_caller=request.ends_with_caller, with_parts=request.with_parts
+        )
+        async with aclosing(making) as events:
             async for event in events:
                 if isinstance(event, adapters_pb.AnswerPart):
                     yield pb.MakeDirectCallResponse(part=event)
-                elif accepted:
-                    yield pb.MakeDirectCallResponse(ended=call_to_proto(event))
+                    continue
+                call = call_to_proto(event)
+                # Its caller has it, and it may be long.
+                call.ClearField("spec")
+                if accepted:
+                    yield pb.MakeDirectCallResponse(ended=call)
                 else:
                     accepted = True
-                    yield pb.MakeDirectCallResponse(accepted=call_to_proto(event))
+                    yield pb.MakeDirectCallResponse(accepted=call)
 
     async def GetDirectCall(
         self, request: pb.GetDirectCallRequest, context: Context

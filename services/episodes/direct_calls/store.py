@@ -11,12 +11,20 @@ from episodes.errors import DirectCallNotFound, TooManyDirectCalls
 from podium_kit.money import Money
 from podium_kit.postgres.engine import autocommit, transaction
 
-# A call is in the queue from the moment on that it is stored.
+# A call is in the queue from the moment on that it is stored. Calls in flight beyond the limit are
+# not counted.
 INSERT = text(
     """
-    WITH stored AS (
+    WITH place AS (
+        SELECT CAST(:running_limit AS bigint) = 0 OR count(*) < :running_limit AS is_free FROM (
+            SELECT FROM direct_call_queue WHERE tenant = :tenant LIMIT :running_limit
+        ) AS running
+    ),
+    stored AS (
         INSERT INTO direct_calls (id, tenant, subject, groups, spec, toolset, create_time)
-        VALUES (CAST(:id AS uuid), :tenant, :subject, :groups, :spec, :toolset, :create_time)
+        SELECT CAST(:id AS uuid), :tenant, :subject, CAST(:groups AS text[]),
+               CAST(:spec AS bytea), CAST(:toolset AS bytea), CAST(:create_time AS timestamptz)
+        FROM place WHERE is_free
         ON CONFLICT DO NOTHING RETURNING id, tenant
     ),
     queued AS (
@@ -25,20 +33,17 @@ INSERT = text(
                clock_timestamp() + make_interval(secs => :lease_s)
         FROM stored
     )
-    SELECT CASE WHEN :holder = ''
+    SELECT is_free, id IS NOT NULL AS is_stored,
+           CASE WHEN id IS NOT NULL AND :holder = ''
            THEN CAST(pg_notify('direct_calls', CAST(id AS text)) AS text) END
-    FROM stored
+    FROM place LEFT JOIN stored ON true
     """
 )
-# With a call of the id, if there is one, whether fewer than the limit are in flight; more than that
-# are not counted.
-FIND_OR_PLACE = text(
+FIND_PLACE = text(
     """
-    SELECT d.*, place.is_free FROM (
-        SELECT count(*) < :running_limit AS is_free FROM (
-            SELECT FROM direct_call_queue WHERE tenant = :tenant LIMIT :running_limit
-        ) AS running
-    ) AS place LEFT JOIN direct_calls d ON d.id = CAST(:id AS uuid)
+    SELECT CAST(:running_limit AS bigint) = 0 OR count(*) < :running_limit AS is_free FROM (
+        SELECT FROM direct_call_queue WHERE tenant = :tenant LIMIT :running_limit
+    ) AS running
     """
 )
 FIND = text("SELECT * FROM direct_calls WHERE id = CAST(:id AS uuid)")
@@ -84,20 +89,14 @@ class DirectCallStore:
         self._engine = engine
         self._quota = quota
 
-    async def find_or_place(
-        self, call_id: str, tenant: str, running_limit: int
-    ) -> StoredCall | None:
-        """Returns the call of any tenant that has the id. Raises TooManyDirectCalls where there is
-        none and no place for it; calls at the same moment may miss each other.
-
-        A limit of 0 is none.
+    async def require_place(self, tenant: str, running_limit: int) -> None:
+        """Raises TooManyDirectCalls. Calls at the same moment may miss each other, here and in
+        `insert`; a limit of 0 is none.
         """
-        values = {"id": call_id, "tenant": tenant, "running_limit": max(running_limit, 1)}
+        values = {"tenant": tenant, "running_limit": running_limit}
         async with autocommit(self._engine) as connection:
-            row = (await connection.execute(FIND_OR_PLACE, values)).one()
-        if row.id is None and running_limit and not row.is_free:
-            raise TooManyDirectCalls(running_limit)
-        return None if row.id is None else call_of(row)
+            if not (await connection.execute(FIND_PLACE, values)).scalar_one():
+                raise TooManyDirectCalls(running_limit)
 
     async def require_room(self, tenant: str, files: Files) -> None:
         """Raises FilesFull. Only `insert` is exact about calls at the same time."""
@@ -105,34 +104,49 @@ class DirectCallStore:
             await require_room(connection, tenant, files, self._quota)
 
     async def insert(
-        self, call: StoredCall, files: Files = NO_FILES, holder: str = "", lease_s: float = 0.0
+        self,
+        call: StoredCall,
+        files: Files = NO_FILES,
+        holder: str = "",
+        lease_s: float = 0.0,
+        running_limit: int = 0,
     ) -> StoredCall:
         """Stores the call, or returns the one of any tenant that has its id.
 
-        It is the holder's to make until the lease ends; without one a worker's. Raises FilesFull,
-        and InvalidAttachments for a file without bytes.
+        It is the holder's to make until the lease ends; without one a worker's. Raises
+        TooManyDirectCalls, FilesFull, and InvalidAttachments for a file without bytes.
         """
         values = {
             name: getattr(call, name)
             for name in ("id", "tenant", "subject", "spec", "toolset", "create_time")
         }
         values |= {"groups": sorted(call.groups), "holder": holder, "lease_s": lease_s}
+        values["running_limit"] = running_limit
         # A statement of its own takes one round trip in place of three.
         opened = transaction if files.attachments else autocommit
         async with opened(self._engine) as connection:
-            if (await connection.execute(INSERT, values)).rowcount:
+            place = (await connection.execute(INSERT, values)).one()
+            if place.is_stored:
                 if files.attachments:
                     await store_files(connection, call.tenant, call.id, files, self._quota)
                 return call
+        if not place.is_free and (found := await self.find(call.id)) is not None:
+            return found
+        if not place.is_free:
+            raise TooManyDirectCalls(running_limit)
         return await self.load(call.id)
+
+    async def find(self, call_id: str) -> StoredCall | None:
+        """Returns the call of any tenant that has the id."""
+        async with autocommit(self._engine) as connection:
+            row = (await connection.execute(FIND, {"id": call_id})).one_or_none()
+        return None if row is None else call_of(row)
 
     async def load(self, call_id: str) -> StoredCall:
         """Returns a call of any tenant. Raises DirectCallNotFound."""
-        async with autocommit(self._engine) as connection:
-            row = (await connection.execute(FIND, {"id": call_id})).one_or_none()
-        if row is None:
+        if (found := await self.find(call_id)) is None:
             raise DirectCallNotFound(call_id)
-        return call_of(row)
+        return found
 
     async def answered(self, call_id: str, answer: bytes) -> StoredCall:
         async with autocommit(self._engine) as connection:

@@ -83,7 +83,7 @@ def make(
     wanted.messages.extend(ASK)
     start = pb.StartDirectCallRequest(call_id=new_id(), spec=wanted)
     return stub.MakeDirectCall(
-        pb.MakeDirectCallRequest(start=start, ends_with_caller=ends_with_caller)
+        pb.MakeDirectCallRequest(start=start, ends_with_caller=ends_with_caller, with_parts=True)
     )
 
 

@@ -292,8 +292,20 @@ async def test_a_call_waits_for_adapters_that_are_away() -> None:
     assert platform.open and platform.call == CALL
 
 
+async def test_parts_that_nobody_reads_are_paid_for_when_the_call_is_cut_off() -> None:
+    news = CallNews(with_parts=False)
+    sent = adapters_pb.SentRequest()
+    sent.usage.source = usage_pb2.USAGE_SOURCE_ESTIMATED
+    news.note(adapters_pb.InvokeStreamingResponse(sent=sent))
+    news.note(adapters_pb.InvokeStreamingResponse(part=adapters_pb.AnswerPart(text="two moons")))
+    news.end()
+    assert [part async for part in news.parts()] == []
+    used = {each.dimension for each in news.cut_off(DirectCall.of(CALL)).usage.quantities}
+    assert used == {usage_pb2.USAGE_DIMENSION_OUTPUT_TEXT}
+
+
 async def test_a_call_that_is_cut_off_used_the_seconds_of_a_server_of_ones_own() -> None:
-    news = CallNews()
+    news = CallNews(with_parts=True)
     sent = adapters_pb.SentRequest(timed=True)
     sent.usage.source = usage_pb2.USAGE_SOURCE_ESTIMATED
     news.note(adapters_pb.InvokeStreamingResponse(sent=sent))
@@ -305,4 +317,4 @@ async def test_a_call_that_is_cut_off_used_the_seconds_of_a_server_of_ones_own()
         usage_pb2.USAGE_DIMENSION_SECOND,
     }
     assert not answer.unsent
-    assert CallNews().cut_off(DirectCall.of(CALL)).unsent
+    assert CallNews(with_parts=True).cut_off(DirectCall.of(CALL)).unsent

@@ -560,18 +560,24 @@ class InvokeStreamingRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     CALL_FIELD_NUMBER: _builtins.int
+    PART_INTERVAL_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def call(self) -> Global___InvokeRequest:
         """What to call."""
+
+    @_builtins.property
+    def part_interval(self) -> _duration_pb2.Duration:
+        """For so long what a model writes is gathered before it is reported; unset means not at all."""
 
     def __init__(
         self,
         *,
         call: Global___InvokeRequest | None = ...,
+        part_interval: _duration_pb2.Duration | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["call", b"call"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["call", b"call", "part_interval", b"part_interval"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["call", b"call"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["call", b"call", "part_interval", b"part_interval"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -330,10 +330,13 @@ class MakeDirectCallRequest(_message.Message):
 
     START_FIELD_NUMBER: _builtins.int
     ENDS_WITH_CALLER_FIELD_NUMBER: _builtins.int
+    WITH_PARTS_FIELD_NUMBER: _builtins.int
     ends_with_caller: _builtins.bool
     """True if the call ends when its caller is gone before its end: the request to the model's server
     is closed, and what was written is charged. Otherwise it is made to its end.
     """
+    with_parts: _builtins.bool
+    """True if to report parts of a model's answer as they are written."""
     @_builtins.property
     def start(self) -> Global___StartDirectCallRequest:
         """The call."""
@@ -343,10 +346,11 @@ class MakeDirectCallRequest(_message.Message):
         *,
         start: Global___StartDirectCallRequest | None = ...,
         ends_with_caller: _builtins.bool = ...,
+        with_parts: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["start", b"start"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["ends_with_caller", b"ends_with_caller", "start", b"start"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["ends_with_caller", b"ends_with_caller", "start", b"start", "with_parts", b"with_parts"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -363,7 +367,7 @@ class MakeDirectCallResponse(_message.Message):
     ENDED_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def accepted(self) -> Global___DirectCall:
-        """The call as it was accepted; first."""
+        """The call as it was accepted, without its spec; first."""
 
     @_builtins.property
     def part(self) -> _tool_adapter_service_pb2.AnswerPart:
@@ -371,7 +375,7 @@ class MakeDirectCallResponse(_message.Message):
 
     @_builtins.property
     def ended(self) -> Global___DirectCall:
-        """The ended call; last."""
+        """The ended call, without its spec; last."""
 
     def __init__(
         self,
