@@ -127,9 +127,9 @@ class EpisodeRun:
         raise AssertionError("a watch ends with an outcome or an error")
 
     async def events(
-        self, *, with_calls: bool = False, with_parts: bool = False
+        self, *, with_calls: bool = False, with_parts: bool = False, parts_bind: bool = True
     ) -> AsyncIterator[Progress | Outcome]:
-        """Yields progress, and the outcome last: its answer begins with the parts.
+        """Yields progress, and the outcome last: its answer begins with the parts if they bind.
 
         Raises AnswerTooLate, WatchLost, AnswerMadeAgain.
         """
@@ -151,14 +151,14 @@ class EpisodeRun:
             if isinstance(event, AnswerPart):
                 shown.append(event)
             elif isinstance(event, Outcome) and shown:
-                event = self._after(shown, event)
+                event = self._after(shown, event, parts_bind)
             yield event
 
-    def _after(self, shown: Sequence[AnswerPart], outcome: Outcome) -> Outcome:
+    def _after(self, shown: Sequence[AnswerPart], outcome: Outcome, parts_bind: bool) -> Outcome:
         """The outcome of an answer that was shown; one that a limit cut short is what was shown."""
         if not outcome.answer and outcome.stop_reason in CUT_SHORT:
             return replace(outcome, answer="".join(part.text for part in shown))
-        if has_answer(outcome) and not begins_with(outcome, shown):
+        if parts_bind and has_answer(outcome) and not begins_with(outcome, shown):
             raise AnswerMadeAgain(self.episode_id)
         return outcome
 

@@ -19,7 +19,7 @@ from gateway.mcp_server.options import CallOptions, TaskOptions, options
 from gateway.mcp_server.policy_tools import ToolCalls
 from gateway.mcp_server.resources import TEMPLATES, TenantResources
 from gateway.mcp_server.results import failed, in_its_words
-from gateway.mcp_server.run_task import DEFINITION, NAME, Tell, run_task
+from gateway.mcp_server.run_task import DEFINITION, NAME, Progress, run_task
 from podium_kit.rpc.errors import DomainError
 
 INSTRUCTIONS = (
@@ -95,7 +95,7 @@ class McpEndpoint:
             try:
                 if params.name == NAME:
                     asked = options(TaskOptions, meta)
-                    return await run_task(self._starter, arguments, asked, _telling(context))
+                    return await run_task(self._starter, arguments, asked, _progress_of(context))
                 return await self._tools.call(params.name, arguments, options(CallOptions, meta))
             except DomainError as error:
                 return failed(error.message)
@@ -118,14 +118,21 @@ class McpEndpoint:
             return await self._resources.read(params.uri)
 
 
-def _telling(context: Context) -> Tell:
+def _progress_of(context: Context) -> Progress:
     token = (context.meta or {}).get("progress_token")
     steps = count(1)
 
-    async def tell(line: str) -> None:
-        if token is not None:
-            await context.session.send_progress_notification(
-                token, next(steps), message=line, related_request_id=str(context.request_id)
-            )
+    async def report(message: str, answer_part: str = "") -> None:
+        if token is None:
+            return
+        params = types.ProgressNotificationParams(
+            progress_token=token,
+            progress=next(steps),
+            message=message,
+            _meta={"podium": {"answer_part": answer_part}} if answer_part else None,
+        )
+        await context.session.send_notification(
+            types.ProgressNotification(params=params), str(context.request_id)
+        )
 
-    return tell
+    return report

@@ -13,7 +13,7 @@ NAME = "podium"
 M = TypeVar("M", bound=BaseModel)
 
 
-class TaskOptions(RequestModel):
+class KeyedOptions(RequestModel):
     model_config = ConfigDict(extra="forbid")
 
     idempotency_key: str | None = Field(
@@ -21,7 +21,13 @@ class TaskOptions(RequestModel):
     )
 
 
-class CallOptions(TaskOptions):
+class TaskOptions(KeyedOptions):
+    stream_answer: bool = Field(
+        False, description="progress shows the answer while it is written as well"
+    )
+
+
+class CallOptions(KeyedOptions):
     policy: str = Field("", description="preference policy; the tenant's active one")
     budget_usd: Decimal | None = Field(
         None, gt=0, max_digits=28, decimal_places=12, description="most money, in US dollars"

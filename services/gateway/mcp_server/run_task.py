@@ -1,8 +1,8 @@
 """The tool `run_task`: an episode whose turns are progress and whose answer is the result."""
 
 import json
-from collections.abc import Awaitable, Callable
-from typing import Any
+from dataclasses import replace
+from typing import Any, Protocol
 
 from mcp import types
 from pydantic import Field
@@ -13,14 +13,18 @@ from gateway.chat.request import PodiumOptions, dollars
 from gateway.chat.response import podium
 from gateway.chat.starting import EpisodeStarter
 from gateway.mcp_server.options import TaskOptions, checked
-from gateway.models import ListOrder, Outcome, ProgressNote
+from gateway.models import AnswerPart, ListOrder, Outcome, ProgressNote
 
 NAME = "run_task"
 DESCRIPTION = (
     "Solves a task: a small orchestrator calls tools and larger models as your policy allows, and"
     " answers. Slow tasks take minutes; progress says what is done. Costs money, within budget_usd."
 )
-Tell = Callable[[str], Awaitable[None]]
+SHOWN_CHARACTERS_MAX = 300
+
+
+class Progress(Protocol):
+    async def __call__(self, message: str, answer_part: str = "") -> None: ...
 
 
 class TaskArguments(PodiumOptions):
@@ -62,27 +66,38 @@ DEFINITION = types.Tool(
 
 
 async def run_task(
-    starter: EpisodeStarter, arguments: dict[str, Any], options: TaskOptions, tell: Tell
+    starter: EpisodeStarter, arguments: dict[str, Any], options: TaskOptions, report: Progress
 ) -> types.CallToolResult:
     given = checked(TaskArguments, arguments)
-    return answered(await _outcome(starter, given, options, tell))
+    return answered(await _outcome(starter, given, options, report))
 
 
 async def _outcome(
-    starter: EpisodeStarter, given: TaskArguments, options: TaskOptions, tell: Tell
+    starter: EpisodeStarter, given: TaskArguments, options: TaskOptions, report: Progress
 ) -> Outcome:
+    streams, shown = options.stream_answer, ""
     order = given.order(await starter.catalogue.orchestrator(given.model))
+    order = replace(order, streams=streams)
     body = json.dumps([NAME, given.model_dump(mode="json")], sort_keys=True).encode()
     async with starter.episode_ids.starting_with(options.idempotency_key, body) as episode:
         run = starter.part_of(episode)
         await run.start(order)
     async with starter.waited_for(run):
-        async for event in run.events():
+        async for event in run.events(with_parts=streams, parts_bind=False):
             if isinstance(event, Outcome):
                 return event
             if isinstance(event, ProgressNote):
-                await tell(event.line.strip())
+                await report(event.line.strip())
+            elif isinstance(event, AnswerPart):
+                shown += event.text
+                await report(_status(shown), event.text)
     raise AssertionError("a watch ends with an outcome or an error")
+
+
+def _status(answer: str) -> str:
+    """The end of an answer that is being written, in a line for a person who waits."""
+    end = answer[-SHOWN_CHARACTERS_MAX:]
+    return f"Answer: {'...' if len(end) < len(answer) else ''}{end}"
 
 
 def answered(outcome: Outcome) -> types.CallToolResult:

@@ -65,14 +65,19 @@ class WrittenEpisode(rpc.EpisodeServiceServicer):
 
 
 async def followed(
-    parts: list[Part], answer: str, stop_reason: str = "ANSWERED", answered_turn: int = 0
+    parts: list[Part],
+    answer: str,
+    stop_reason: str = "ANSWERED",
+    answered_turn: int = 0,
+    *,
+    parts_bind: bool = True,
 ) -> tuple[str, Outcome]:
     """The text of the parts that a run shows, and its outcome."""
     written = WrittenEpisode(parts, answer, stop_reason)  # type: ignore[abstract]
     async with channel_to(rpc.add_EpisodeServiceServicer_to_server, written) as channel:
         episode = EpisodeId("0190", chosen_by_caller=True)
         run = EpisodeRun(EpisodesClient(channel), episode, 60, answered_turn)
-        events = [event async for event in run.events(with_parts=True)]
+        events = [event async for event in run.events(with_parts=True, parts_bind=parts_bind)]
     assert [(each.after_sequence, each.answer_parts) for each in written.asked] == [
         (0, True),
         (1, True),
@@ -90,6 +95,11 @@ async def test_a_watch_that_is_renewed_shows_no_part_twice() -> None:
 async def test_an_answer_that_does_not_begin_with_what_was_shown_is_an_error() -> None:
     with pytest.raises(AnswerMadeAgain, match="the whole answer is at /v1/episodes/0190"):
         await followed([(1, 0, "two")], "2 moons")
+
+
+async def test_an_answer_of_its_own_follows_parts_that_do_not_bind() -> None:
+    shown, outcome = await followed([(1, 0, "two")], "2 moons", parts_bind=False)
+    assert (shown, outcome.answer) == ("two", "2 moons")
 
 
 async def test_a_limit_leaves_what_was_shown() -> None:

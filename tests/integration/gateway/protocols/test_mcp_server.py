@@ -10,15 +10,16 @@ from mcp.client.streamable_http import streamable_http_client
 
 from integration.gateway.gateway_under_test import Gateway
 from integration.gateway.scripted_episodes import make_failure, make_finish
+from podium.episodes.v1 import episode_service_pb2 as pb
 from podium.registry.v1 import tool_pb2, toolset_pb2
 
 
 @asynccontextmanager
-async def client_of(gateway: Gateway, key: str = "") -> AsyncIterator[Client]:
+async def client_of(gateway: Gateway, key: str = "", **options: Any) -> AsyncIterator[Client]:
     headers = {"Authorization": f"Bearer {key or gateway.key}"}
     async with httpx2.AsyncClient(headers=headers, trust_env=False) as http:
         transport = streamable_http_client(f"{gateway.base_url}/v1/mcp", http_client=http)
-        async with Client(transport) as client:
+        async with Client(transport, **options) as client:
             yield client
 
 
@@ -53,6 +54,35 @@ async def test_a_task_is_run_with_progress_and_told_what_it_cost(gateway: Gatewa
     assert told[1].startswith("2 Turn 1: I need to multiply. calculator(")
     spec = running.request.spec
     assert (spec.policy, spec.budget.amount) == ("cost-first", "0.5")
+
+
+async def test_an_answer_is_shown_while_it_is_written(gateway: Gateway) -> None:
+    texts = ["The answer to '6*7?'", " is 42."]
+    gateway.episodes.answer_parts = [
+        pb.EpisodeAnswerPart(turn=2, start=0, text=texts[0]),
+        pb.EpisodeAnswerPart(turn=2, start=len(texts[0]), text=texts[1]),
+    ]
+    seen = list[types.ProgressNotificationParams]()
+
+    async def see(message: Any) -> None:
+        if isinstance(message, types.ProgressNotification):
+            seen.append(message.params)
+
+    async def progress(*_: object) -> None:
+        pass
+
+    meta: Any = {"podium": {"stream_answer": True}}
+    async with client_of(gateway, message_handler=see) as client:
+        task = {"task": "6*7?"}
+        await client.call_tool("run_task", task, progress_callback=progress, meta=meta)
+        shown, seen[:] = list(seen), []
+        await client.call_tool("run_task", task, progress_callback=progress)
+    first, last = (each for each in shown if each.meta)
+    assert [first.meta, last.meta] == [{"podium": {"answer_part": text}} for text in texts]
+    assert last.message == f"Answer: {''.join(texts)}"
+    assert [each.progress for each in shown] == list(range(1, len(shown) + 1))
+    streams = [each.request.spec.stream_answer for each in gateway.episodes.episodes.values()]
+    assert streams == [True, False] and not any(each.meta for each in seen)
 
 
 async def test_what_went_wrong_is_for_the_model_that_called(gateway: Gateway) -> None:
