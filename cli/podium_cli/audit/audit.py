@@ -178,18 +178,26 @@ async def settle(
     session: Session,
     key: Annotated[str, typer.Argument(help="Key of the call.", show_default=False)],
     used: Annotated[
-        list[str], typer.Argument(help="Usage, like output_text=250.", show_default=False)
-    ],
+        list[str] | None,
+        typer.Argument(help="Usage, like output_text=250; none for the recorded one."),
+    ] = None,
     *,
     request_id: Annotated[str, typer.Option(help="The provider's id of the request.")] = "",
 ) -> None:
-    """Replace a provisional or estimated cost by the usage that the provider bills."""
-    usage = usage_pb2.Usage(
-        quantities=[_quantity(each) for each in used],
-        source=usage_pb2.USAGE_SOURCE_PROVIDER,
-        provider_request_id=request_id,
-    )
-    request = ledger_pb2.SettleRequest(key=key, usage=usage)
+    """Replace a provisional, estimated or unknown cost by the true one.
+
+    Give the usage that the provider bills. Without one, a call whose price was unknown is charged
+    what it used, at the price that is known by now.
+    """
+    request = ledger_pb2.SettleRequest(key=key)
+    if used:
+        request.usage.quantities.extend(map(_quantity, used))
+        request.usage.source = usage_pb2.USAGE_SOURCE_PROVIDER
+        request.usage.provider_request_id = request_id
+    elif request_id:
+        raise UserError(
+            "--request-id names no usage", "give DIMENSION=AMOUNT, as the provider bills"
+        )
     async with session.gateway() as gateway:
         reply = await gateway.post("/v1/audit/settle", request, ledger_pb2.SettleResponse)
     session.output.result(reply, Text(f"settled by entry {reply.entry.sequence}"))

@@ -2725,11 +2725,11 @@ class SettleRequest(Model):
 
     key: str = ""
     """
-    The key of the hold whose cost is provisional or estimated.
+    The key of the hold whose cost is provisional, estimated or unknown.
     """
     usage: Usage | None = None
     """
-    What the call used, as the provider says.
+    What the call used, as the provider says. Unset for a cost that is unknown because there was no price: the recorded usage is charged at the price that is known by now.
     """
 
 

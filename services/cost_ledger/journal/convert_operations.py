@@ -152,5 +152,9 @@ FROM_PROTO: dict[str, Callable[[Any, Identity], Operation]] = {
         caller.tenant, asked.key, asked.sequence, asked.reason
     ),
     "adjust": _adjust,
-    "settle": lambda asked, caller: Settle(caller.tenant, asked.key, usage_from_proto(asked.usage)),
+    "settle": lambda asked, caller: Settle(
+        caller.tenant,
+        asked.key,
+        usage_from_proto(asked.usage) if asked.HasField("usage") else None,
+    ),
 }

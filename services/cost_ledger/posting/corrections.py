@@ -5,7 +5,7 @@ from dataclasses import replace
 from cost_ledger.errors import NotAdjustable, NotReversible, NotSettleable, PeriodNotClosable
 from cost_ledger.models import Call, Entry, EntryKind, HoldState, Subject
 from cost_ledger.posting.books import Books
-from cost_ledger.posting.costs import post_cost, price_of
+from cost_ledger.posting.costs import cost_of, post_cost, price_of
 from cost_ledger.posting.drafts import (
     adjust_by,
     answered,
@@ -17,7 +17,8 @@ from cost_ledger.posting.drafts import (
 )
 from cost_ledger.posting.operations import Adjust, ClosePeriod, Reverse, Settle
 from cost_ledger.posting.postings import NOTHING
-from podium_kit.metering import UsageSource
+from cost_ledger.prices.models import PriceVersion
+from podium_kit.metering import Usage, UsageSource
 
 COSTS = {EntryKind.CAPTURE, EntryKind.RECORD}
 
@@ -56,11 +57,12 @@ def settle(asked: Settle, books: Books) -> Entry:
     posted = entry_of(asked.tenant, hold.posted_sequence, books)
     if fault := _not_settleable(posted, books):
         raise NotSettleable(asked.key, fault)
-    take_back(books, EntryKind.SETTLE, posted, asked.key)
     at = posted.occur_time if not books.is_closed(asked.tenant, posted.occur_time) else books.now
     # The model that answered stays recorded.
     price = price_of(posted.call, posted.price_version_id, posted.occur_time, books)
-    entry = post_cost(books, EntryKind.CAPTURE, posted.call, usage=asked.usage, price=price, at=at)
+    usage = asked.usage or _recorded_usage(posted, price)
+    take_back(books, EntryKind.SETTLE, posted, asked.key)
+    entry = post_cost(books, EntryKind.CAPTURE, posted.call, usage=usage, price=price, at=at)
     books.draft.holds[asked.tenant, asked.key] = replace(
         hold, state=HoldState.CAPTURED, posted_sequence=entry.sequence
     )
@@ -104,7 +106,7 @@ def _not_final(entry: Entry, books: Books) -> str | None:
 def _not_adjustable(entry: Entry, asked: Adjust, books: Books) -> str | None:
     cost = entry.cost
     if cost is None:
-        return "its price is unknown; reverse it and record it again"
+        return "its price is unknown; import one that was valid at its time and settle its key"
     if cost.currency_code != asked.change.currency_code:
         return f"it is in {cost.currency_code}"
     adjusted = books.corrections(asked.tenant, entry.sequence).adjusted
@@ -119,6 +121,27 @@ def _not_settleable(posted: Entry, books: Books) -> str | None:
         return "an earlier entry already took it back"
     if corrections.adjusted:
         return "it was adjusted; adjust it back first"
-    if posted.usage is None or posted.usage.source is not UsageSource.ESTIMATED:
+    is_estimate = posted.usage is not None and posted.usage.source is UsageSource.ESTIMATED
+    if posted.cost is not None and not is_estimate:
         return "its usage is no estimate; adjust it"
     return None
+
+
+def _recorded_usage(posted: Entry, price: PriceVersion | None) -> Usage:
+    """Returns what a call of unknown cost used. Raises NotSettleable while its cost is unknown."""
+    key, usage = posted.call.key, posted.usage
+    if posted.cost is not None:
+        raise NotSettleable(key, "it is known; say what the provider billed, as DIMENSION=AMOUNT")
+    if usage is None or not usage.quantities:
+        raise NotSettleable(key, "its usage is unknown; say what the provider billed")
+    if price is None:
+        at = posted.occur_time.isoformat(timespec="seconds")
+        raise NotSettleable(key, f"{posted.call.sku} had no price at {at}; import one")
+    if (
+        cost_of(
+            replace(usage, quantities=price.with_call(usage.quantities)), price, posted.occur_time
+        )
+        is None
+    ):
+        raise NotSettleable(key, "its price does not cover what it used; import one that does")
+    return usage

@@ -55,7 +55,7 @@ def post_cost(
     """Posts what a usage costs, unknown when it cannot be priced, and counts it in the budgets."""
     if price is not None:
         usage = replace(usage, quantities=price.with_call(usage.quantities))
-    amount = _amount(usage, price, at)
+    amount = cost_of(usage, price, at)
     price = None if amount is None else price
     move(books, call, posted=amount)
     return post(
@@ -70,7 +70,7 @@ def post_cost(
     )
 
 
-def _amount(usage: Usage, price: PriceVersion | None, at: datetime) -> Money | None:
+def cost_of(usage: Usage, price: PriceVersion | None, at: datetime) -> Money | None:
     """The cost; None when the price is unknown, the figures are unusable or too large to pay."""
     if price is None or usage.unusable_reason:
         return None

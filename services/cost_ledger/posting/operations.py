@@ -242,19 +242,23 @@ class Adjust:
 
 @dataclass(frozen=True, slots=True)
 class Settle:
-    """Replaces a provisional or estimated cost by the true one. `key` is the hold's."""
+    """Replaces a provisional, estimated or unknown cost by the true one. `key` is the hold's.
+
+    Without a usage the recorded one is charged at the price that is known by now.
+    """
 
     name: ClassVar[str] = "settle"
     tenant: str
     key: str
-    usage: Usage
+    usage: Usage | None
 
     def __post_init__(self) -> None:
         check_key(self.key)
-        check_usage(self.usage)
+        if self.usage is not None:
+            check_usage(self.usage)
 
     def request_hash(self) -> str:
-        return fingerprint(usage=usage_text(self.usage))
+        return fingerprint(usage="" if self.usage is None else usage_text(self.usage))
 
 
 @dataclass(frozen=True, slots=True)

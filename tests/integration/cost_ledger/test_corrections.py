@@ -10,6 +10,8 @@ from sqlalchemy import text
 from integration.cost_ledger.builders import (
     make_budget,
     make_capture,
+    make_key,
+    make_price,
     make_record,
     make_reserve,
     make_usage,
@@ -29,6 +31,7 @@ from podium.common.v1 import money_pb2, usage_pb2
 from podium.ledger.v1 import budget_service_pb2 as budgets_pb
 from podium.ledger.v1 import cost_ledger_service_pb2 as pb
 from podium.ledger.v1 import hold_pb2
+from podium.ledger.v1 import price_book_service_pb2 as prices_pb
 from podium_kit.wire import timestamp_to_proto
 
 BLOCKED = grpc.StatusCode.FAILED_PRECONDITION
@@ -131,6 +134,28 @@ async def test_an_estimate_is_settled_once(worker: Client, admin: Client) -> Non
     assert not await findings_of(worker)
 
 
+@pytest.mark.usefixtures("budget")
+async def test_an_unknown_cost_is_settled_once_there_is_a_price(
+    worker: Client, admin: Client
+) -> None:
+    sku = f"own/{make_key()}"
+    admitted = hold_pb2.UNKNOWN_PRICE_POLICY_ADMIT
+    await worker.ledger.Reserve(make_reserve("k", sku=sku, unknown_price=admitted))
+    unpriced = (await worker.ledger.Capture(make_capture("k"))).entry
+    assert not unpriced.HasField("amount")
+    change = await rejection_of(admin.ledger.Adjust(adjustment(unpriced.sequence, "1")), BLOCKED)
+    assert "settle its key" in change
+    recorded = pb.SettleRequest(key="k")
+    assert f"{sku} had no price at" in await rejection_of(admin.ledger.Settle(recorded), BLOCKED)
+    price = prices_pb.CreatePricesRequest(specs=[make_price(sku)])
+    await admin.prices.CreatePrices(price)
+    entry = await admin.ledger.Settle(recorded)
+    assert entry.entry.amount == usd("0.00225")
+    assert await admin.ledger.Settle(recorded) == entry
+    assert await posted(worker) == Decimal("0.00225")
+    assert not await findings_of(worker)
+
+
 async def test_a_true_or_missing_cost_cannot_be_settled(worker: Client, admin: Client) -> None:
     truth = pb.SettleRequest(key="k", usage=make_usage(output_text=1))
     await rejection_of(admin.ledger.Settle(truth), grpc.StatusCode.NOT_FOUND)
@@ -138,6 +163,12 @@ async def test_a_true_or_missing_cost_cannot_be_settled(worker: Client, admin: C
     assert "capture it" in await rejection_of(admin.ledger.Settle(truth), BLOCKED)
     await worker.ledger.Capture(make_capture("k"))
     assert "is no estimate" in await rejection_of(admin.ledger.Settle(truth), BLOCKED)
+    guess = make_capture("guess")
+    guess.usage.source = usage_pb2.USAGE_SOURCE_ESTIMATED
+    await worker.ledger.Reserve(make_reserve("guess"))
+    await worker.ledger.Capture(guess)
+    unsaid = admin.ledger.Settle(pb.SettleRequest(key="guess"))
+    assert "DIMENSION=AMOUNT" in await rejection_of(unsaid, BLOCKED)
 
 
 PRUNE = text("SELECT prune_keys(1000)")

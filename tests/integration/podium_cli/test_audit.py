@@ -411,6 +411,10 @@ def test_an_admin_corrects_costs_and_the_audit_log_shows_it(
     books.podium.json(*adjust, "--credit")
     final = books.podium("audit", "settle", capture["key"], "output_text=1")
     assert (final.returncode, "its usage is no estimate" in final.stderr) == (1, True), final.stderr
+    unsaid = books.podium("audit", "settle", capture["key"])
+    assert (unsaid.returncode, "its usage is no estimate" in unsaid.stderr) == (1, True)
+    nameless = books.podium("audit", "settle", capture["key"], "--request-id", "r1")
+    assert (nameless.returncode, "DIMENSION=AMOUNT" in nameless.stderr) == (1, True)
     typo = books.podium("audit", "settle", capture["key"], "words=1")
     assert "output_text" in typo.stderr
     for action, done in (("Adjust", 3), ("Settle", 0)):

@@ -598,10 +598,12 @@ class SettleRequest(_message.Message):
     KEY_FIELD_NUMBER: _builtins.int
     USAGE_FIELD_NUMBER: _builtins.int
     key: _builtins.str
-    """The key of the hold whose cost is provisional or estimated."""
+    """The key of the hold whose cost is provisional, estimated or unknown."""
     @_builtins.property
     def usage(self) -> _usage_pb2.Usage:
-        """What the call used, as the provider says."""
+        """What the call used, as the provider says. Unset for a cost that is unknown because there was no
+        price: the recorded usage is charged at the price that is known by now.
+        """
 
     def __init__(
         self,

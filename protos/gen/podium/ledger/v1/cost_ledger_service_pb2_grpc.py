@@ -103,7 +103,8 @@ class CostLedgerServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def Settle(self, request, context):
-        """Replaces a provisional or estimated cost by the provider's usage.
+        """Replaces a provisional or estimated cost by the provider's usage, or an unknown one by what is
+        known by now.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

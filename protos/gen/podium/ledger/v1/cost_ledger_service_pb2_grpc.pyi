@@ -44,7 +44,9 @@ class CostLedgerServiceStub:
     Adjust: _grpc.UnaryUnaryMultiCallable[_cost_ledger_service_pb2.AdjustRequest, _cost_ledger_service_pb2.AdjustResponse]
     """Posts the difference between an earlier cost and the truth."""
     Settle: _grpc.UnaryUnaryMultiCallable[_cost_ledger_service_pb2.SettleRequest, _cost_ledger_service_pb2.SettleResponse]
-    """Replaces a provisional or estimated cost by the provider's usage."""
+    """Replaces a provisional or estimated cost by the provider's usage, or an unknown one by what is
+    known by now.
+    """
     ClosePeriod: _grpc.UnaryUnaryMultiCallable[_cost_ledger_service_pb2.ClosePeriodRequest, _cost_ledger_service_pb2.ClosePeriodResponse]
     """Ends every period before a time: what occurred in it is rejected from then on."""
     Apply: _grpc.UnaryUnaryMultiCallable[_cost_ledger_service_pb2.ApplyRequest, _cost_ledger_service_pb2.ApplyResponse]
@@ -72,7 +74,9 @@ class CostLedgerServiceAsyncStub(CostLedgerServiceStub):
     Adjust: _aio.UnaryUnaryMultiCallable[_cost_ledger_service_pb2.AdjustRequest, _cost_ledger_service_pb2.AdjustResponse]  # type: ignore[assignment]
     """Posts the difference between an earlier cost and the truth."""
     Settle: _aio.UnaryUnaryMultiCallable[_cost_ledger_service_pb2.SettleRequest, _cost_ledger_service_pb2.SettleResponse]  # type: ignore[assignment]
-    """Replaces a provisional or estimated cost by the provider's usage."""
+    """Replaces a provisional or estimated cost by the provider's usage, or an unknown one by what is
+    known by now.
+    """
     ClosePeriod: _aio.UnaryUnaryMultiCallable[_cost_ledger_service_pb2.ClosePeriodRequest, _cost_ledger_service_pb2.ClosePeriodResponse]  # type: ignore[assignment]
     """Ends every period before a time: what occurred in it is rejected from then on."""
     Apply: _aio.UnaryUnaryMultiCallable[_cost_ledger_service_pb2.ApplyRequest, _cost_ledger_service_pb2.ApplyResponse]  # type: ignore[assignment]
@@ -115,7 +119,9 @@ class CostLedgerServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _cost_ledger_service_pb2.SettleRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_cost_ledger_service_pb2.SettleResponse, _abc.Awaitable[_cost_ledger_service_pb2.SettleResponse]]:
-        """Replaces a provisional or estimated cost by the provider's usage."""
+        """Replaces a provisional or estimated cost by the provider's usage, or an unknown one by what is
+        known by now.
+        """
 
     @_abc_1.abstractmethod
     def ClosePeriod(
