@@ -113,11 +113,6 @@ class EntryNotFound(NotFound):
         super().__init__(f"the journal has no entry {sequence}", sequence=sequence)
 
 
-class NotReversible(FailedPrecondition):
-    def __init__(self, sequence: int, cause: str) -> None:
-        super().__init__(f"entry {sequence} cannot be reversed: {cause}", sequence=sequence)
-
-
 class NotAdjustable(FailedPrecondition):
     def __init__(self, sequence: int, cause: str) -> None:
         super().__init__(f"entry {sequence} cannot be adjusted: {cause}", sequence=sequence)

@@ -40,7 +40,6 @@ class EntryKind(StrEnum):
     CAPTURE = "capture"
     RELEASE = "release"
     RECORD = "record"
-    REVERSE = "reverse"
     ADJUST = "adjust"
     SETTLE = "settle"
     DISPATCH = "dispatch"

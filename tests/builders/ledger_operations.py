@@ -25,9 +25,6 @@ class LedgerOperations(Stub):
     async def Record(self, request: pb.RecordRequest, **options: Any) -> pb.RecordResponse:
         return (await self._one(options, record=request)).record
 
-    async def Reverse(self, request: pb.ReverseRequest) -> pb.ReverseResponse:
-        return (await self._one({}, reverse=request)).reverse
-
     async def MarkDispatched(self, request: pb.MarkDispatchedRequest) -> pb.MarkDispatchedResponse:
         return (await self._one({}, mark_dispatched=request)).mark_dispatched
 

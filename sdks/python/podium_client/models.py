@@ -5077,7 +5077,7 @@ class Entry(Model):
     """
     Counts from 1 for each tenant, without gaps.
     """
-    kind: Literal["ENTRY_KIND_RESERVE", "ENTRY_KIND_CAPTURE", "ENTRY_KIND_RELEASE", "ENTRY_KIND_RECORD", "ENTRY_KIND_REVERSE", "ENTRY_KIND_ADJUST", "ENTRY_KIND_SETTLE", "ENTRY_KIND_DISPATCH", "ENTRY_KIND_CLOSE"] | str | None = (
+    kind: Literal["ENTRY_KIND_RESERVE", "ENTRY_KIND_CAPTURE", "ENTRY_KIND_RELEASE", "ENTRY_KIND_RECORD", "ENTRY_KIND_ADJUST", "ENTRY_KIND_SETTLE", "ENTRY_KIND_DISPATCH", "ENTRY_KIND_CLOSE"] | str | None = (
         None
     )
     """
@@ -5109,7 +5109,7 @@ class Entry(Model):
     """
     corrects_sequence: int = 0
     """
-    The sequence this entry reverses, adjusts or settles; 0 means none.
+    The sequence this entry adjusts or settles; 0 means none.
     """
     occur_time: AwareDatetime | None = None
     """

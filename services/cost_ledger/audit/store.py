@@ -23,7 +23,7 @@ ENTRIES = text("""
 # The cost of a call: its newest one, or else the held amount.
 BY_KEY = text("""
     SELECT sequence FROM entry WHERE tenant = :tenant AND key = :key
-    ORDER BY kind IN ('capture', 'record', 'adjust', 'reverse') DESC, sequence DESC LIMIT 1
+    ORDER BY kind IN ('capture', 'record', 'adjust') DESC, sequence DESC LIMIT 1
 """)
 RELATED = text("""
     SELECT row_to_json(e)::text FROM entry e
@@ -46,7 +46,7 @@ BUDGETS = text("""
 COSTS = """
     SELECT row_to_json(e)::text FROM entry e
     WHERE e.tenant = :tenant AND e.sequence > :after AND e.unit <> '' {of_episode}
-      AND e.kind IN ('capture', 'record', 'reverse', 'settle', 'adjust')
+      AND e.kind IN ('capture', 'record', 'settle', 'adjust')
       AND (CAST(:start AS timestamptz) IS NULL OR e.occur_time >= :start)
       AND (CAST(:end AS timestamptz) IS NULL OR e.occur_time < :end)
     ORDER BY e.sequence LIMIT :limit

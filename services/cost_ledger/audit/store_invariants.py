@@ -180,7 +180,7 @@ INVARIANTS = (
         UNION ALL
         SELECT * FROM (
             SELECT format('%s %s', kind, key), format('it has %s entries', count(*))
-            FROM entry WHERE tenant = :tenant AND kind IN ('reserve', 'record', 'reverse')
+            FROM entry WHERE tenant = :tenant AND kind IN ('reserve', 'record')
             GROUP BY kind, key HAVING count(*) > 1 ORDER BY min(sequence) LIMIT 1
         ) entries
         LIMIT 1

@@ -124,7 +124,7 @@ def _shared(charge: Charge) -> Row:
 
 def _part(entry: Entry, line: ChargeLine) -> Row:
     unit = UNITS.get(line.quantity.dimension, "tokens")
-    quantity = line.sign * line.quantity.amount
+    quantity = line.quantity.amount
     row: Row = {"ConsumedQuantity": quantity, "ConsumedUnit": unit}
     row |= _costs(line.amount) | _described(entry, line.dimension_text)
     if line.component is None:

@@ -60,7 +60,6 @@ class ChargeLine:
 
     quantity: Quantity
     component: PriceComponent | None
-    sign: int
 
     @property
     def dimension_text(self) -> str:
@@ -68,20 +67,15 @@ class ChargeLine:
 
     @property
     def amount(self) -> Decimal:
-        """The posted amount: rounded half-even to 12 places, negative in a correction."""
-        return (
-            self.sign * self.component.amount_of(self.quantity.amount)
-            if self.component
-            else Decimal(0)
-        )
+        """The posted amount: rounded half-even to 12 places."""
+        return self.component.amount_of(self.quantity.amount) if self.component else Decimal(0)
 
     @property
     def exact_amount(self) -> Decimal:
         if self.component is None:
             return Decimal(0)
         product = EXACT.multiply(self.quantity.amount, self.component.unit_price)
-        exact = EXACT.divide(product, self.component.per).quantize(EXACT_PLACES, context=EXACT)
-        return self.sign * exact
+        return EXACT.divide(product, self.component.per).quantize(EXACT_PLACES, context=EXACT)
 
     @property
     def band(self) -> str:
@@ -127,10 +121,9 @@ def is_priced_by_usage(entry: Entry) -> bool:
 def _lines(entry: Entry, price: PriceVersion | None) -> tuple[ChargeLine, ...]:
     if price is None or entry.usage is None or not is_priced_by_usage(entry):
         return ()
-    sign = CALLS_OF[entry.kind]
     quantities = entry.usage.quantities
     components = {
         line.quantity.dimension: line.component
         for line in price.lines(quantities, entry.occur_time)
     }
-    return tuple(ChargeLine(each, components.get(each.dimension), sign) for each in quantities)
+    return tuple(ChargeLine(each, components.get(each.dimension)) for each in quantities)

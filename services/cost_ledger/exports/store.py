@@ -18,7 +18,7 @@ CHARGES = text("""
     ) END AS corrected_create_time
     FROM entry e
     WHERE e.tenant = :tenant AND e.sequence > :after AND e.unit <> ''
-      AND e.kind IN ('capture', 'record', 'reverse', 'settle', 'adjust')
+      AND e.kind IN ('capture', 'record', 'settle', 'adjust')
       AND (CAST(:start AS timestamptz) IS NULL OR e.create_time >= :start)
       AND (CAST(:end AS timestamptz) IS NULL OR e.create_time < :end)
     ORDER BY e.sequence LIMIT :limit

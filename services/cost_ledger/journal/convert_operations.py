@@ -12,7 +12,6 @@ from cost_ledger.posting.operations import (
     Record,
     Release,
     Reserve,
-    Reverse,
     Settle,
 )
 from podium.ledger.v1 import cost_ledger_service_pb2 as pb
@@ -148,9 +147,6 @@ FROM_PROTO: dict[str, Callable[[Any, Identity], Operation]] = {
     "capture": _capture,
     "release": lambda asked, caller: Release(caller.tenant, asked.key, reason=asked.reason),
     "record": _record,
-    "reverse": lambda asked, caller: Reverse(
-        caller.tenant, asked.key, asked.sequence, asked.reason
-    ),
     "adjust": _adjust,
     "settle": lambda asked, caller: Settle(
         caller.tenant,

@@ -31,7 +31,7 @@ from cost_ledger.models import HoldState
 from cost_ledger.posting.admission import queries_of_reserve, scope_queries
 from cost_ledger.posting.batches import Batch, Operation
 from cost_ledger.posting.books import Books, Corrections, Rows
-from cost_ledger.posting.operations import Adjust, Record, Reserve, Reverse, Settle
+from cost_ledger.posting.operations import Adjust, Record, Reserve, Settle
 from cost_ledger.store_engine import journal_errors, parsed, to_json
 from podium_kit.money import Money
 
@@ -145,7 +145,7 @@ def _add_found(rows: Rows, found: dict[str, Any]) -> None:
 def _sequences(operations: list[Operation], books: Books) -> set[tuple[str, int]]:
     settled = {(it.tenant, it.key) for it in operations if isinstance(it, Settle)}
     answered = {(key[0], answer.sequence) for key, answer in books.loaded.answers.items()}
-    corrected = {(it.tenant, it.sequence) for it in operations if isinstance(it, Reverse | Adjust)}
+    corrected = {(it.tenant, it.sequence) for it in operations if isinstance(it, Adjust)}
     posted = {
         (key[0], hold.posted_sequence)
         for key, hold in books.loaded.holds.items()

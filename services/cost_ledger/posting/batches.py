@@ -13,12 +13,11 @@ from cost_ledger.posting.operations import (
     Record,
     Release,
     Reserve,
-    Reverse,
     Settle,
 )
 from podium_kit.rpc.errors import DomainError
 
-Correction = Reverse | Adjust | Settle | ClosePeriod
+Correction = Adjust | Settle | ClosePeriod
 Operation = Reserve | Dispatch | Capture | Release | Record | Expire | Correction
 Batch = tuple[Operation, ...]
 Outcome = Hold | Rejection | Entry | None
@@ -29,7 +28,6 @@ DECISIONS: dict[type[Operation], Callable[[Any, Books], Outcome]] = {
     Release: calls.release,
     Dispatch: calls.dispatch,
     Expire: calls.expire,
-    Reverse: corrections.reverse,
     Adjust: corrections.adjust,
     Settle: corrections.settle,
     ClosePeriod: corrections.close_period,

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from cost_ledger.errors import NotAdjustable, NotReversible, NotSettleable, PeriodNotClosable
+from cost_ledger.errors import NotAdjustable, NotSettleable, PeriodNotClosable
 from cost_ledger.models import Call, Entry, EntryKind, HoldState, Subject
 from cost_ledger.posting.books import Books
 from cost_ledger.posting.costs import cost_of, post_cost, price_of
@@ -15,25 +15,12 @@ from cost_ledger.posting.drafts import (
     remember,
     take_back,
 )
-from cost_ledger.posting.operations import Adjust, ClosePeriod, Reverse, Settle
+from cost_ledger.posting.operations import Adjust, ClosePeriod, Settle
 from cost_ledger.posting.postings import NOTHING
 from cost_ledger.prices.models import PriceVersion
 from podium_kit.metering import Usage, UsageSource
 
 COSTS = {EntryKind.CAPTURE, EntryKind.RECORD}
-
-
-def reverse(asked: Reverse, books: Books) -> Entry:
-    if answer := answered(asked, books):
-        return entry_of(asked.tenant, answer.sequence, books)
-    wrong = entry_of(asked.tenant, asked.sequence, books)
-    if fault := _not_final(wrong, books):
-        raise NotReversible(wrong.sequence, fault)
-    if books.corrections(asked.tenant, asked.sequence).adjusted:
-        raise NotReversible(wrong.sequence, "it was adjusted; adjust it back first")
-    entry = take_back(books, EntryKind.REVERSE, wrong, asked.key, asked.reason)
-    remember(asked, books, entry)
-    return entry
 
 
 def adjust(asked: Adjust, books: Books) -> Entry:
@@ -106,6 +93,8 @@ def _not_final(entry: Entry, books: Books) -> str | None:
 def _not_adjustable(entry: Entry, asked: Adjust, books: Books) -> str | None:
     cost = entry.cost
     if cost is None:
+        if entry.kind is not EntryKind.CAPTURE:
+            return "its price is unknown"
         return "its price is unknown; import one that was valid at its time and settle its key"
     if cost.currency_code != asked.change.currency_code:
         return f"it is in {cost.currency_code}"

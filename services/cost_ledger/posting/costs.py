@@ -106,7 +106,5 @@ def withdraw(hold: Hold, books: Books) -> Postings:
         return ended
     tenant = hold.call.tenant
     provisional = entry_of(tenant, hold.posted_sequence, books)
-    # One of unknown price can be reversed: nothing of it is left to take back.
-    if not books.corrections(tenant, provisional.sequence).is_taken_back:
-        take_back(books, EntryKind.SETTLE, provisional, hold.call.key)
+    take_back(books, EntryKind.SETTLE, provisional, hold.call.key)
     return replace(postings.NOTHING, hold_unit=ended.hold_unit)

@@ -13,14 +13,13 @@ from cost_ledger.posting.operations import (
     ClosePeriod,
     Record,
     Reserve,
-    Reverse,
     Settle,
 )
 from podium_kit.metering import Quantity, Usage
 from podium_kit.money import Money
 
 # Operations whose answer is kept under their key; every name has its own keys.
-Keyed = Reserve | Capture | Record | Reverse | Adjust | Settle | ClosePeriod
+Keyed = Reserve | Capture | Record | Adjust | Settle | ClosePeriod
 
 
 def answered(asked: Keyed, books: Books) -> IdempotencyRecord | None:

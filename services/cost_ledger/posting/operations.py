@@ -205,22 +205,6 @@ class Expire:
 
 
 @dataclass(frozen=True, slots=True)
-class Reverse:
-    name: ClassVar[str] = "reverse"
-    tenant: str
-    key: str
-    sequence: int
-    reason: str
-
-    def __post_init__(self) -> None:
-        check_key(self.key)
-        check_correction(self.sequence, self.reason)
-
-    def request_hash(self) -> str:
-        return fingerprint(sequence=self.sequence, reason=self.reason)
-
-
-@dataclass(frozen=True, slots=True)
 class Adjust:
     name: ClassVar[str] = "adjust"
     tenant: str
@@ -231,7 +215,11 @@ class Adjust:
 
     def __post_init__(self) -> None:
         check_key(self.key)
-        check_correction(self.sequence, self.reason)
+        check_text("reason", self.reason)
+        if self.sequence < 1:
+            raise InvalidOperation("sequence is unset; name the entry to correct")
+        if not self.reason:
+            raise InvalidOperation("reason is unset; the auditor will ask")
         check_money("change", self.change)
         if not self.change.amount:
             raise InvalidOperation("change is 0; there is nothing to adjust")
@@ -273,11 +261,3 @@ class ClosePeriod:
 
     def request_hash(self) -> str:
         return fingerprint(end_time=moment_text(self.end_time))
-
-
-def check_correction(sequence: int, reason: str) -> None:
-    check_text("reason", reason)
-    if sequence < 1:
-        raise InvalidOperation("sequence is unset; name the entry to correct")
-    if not reason:
-        raise InvalidOperation("reason is unset; the auditor will ask")

@@ -43,7 +43,7 @@ def spend_provisionally(amount: Money | None, ended: Postings) -> Postings:
 
 
 def opposite_cost(posted: Postings) -> Postings:
-    """Reverses a cost; a hold that it ended stays ended."""
+    """Takes a cost back; a hold that it ended stays ended."""
     return replace(opposite(posted), hold_unit="", held=Decimal(0), available=Decimal(0))
 
 

@@ -15,7 +15,6 @@ LAST_DAY = datetime(9999, 12, 31, tzinfo=UTC)
 CALLS_OF = {
     EntryKind.CAPTURE: 1,
     EntryKind.RECORD: 1,
-    EntryKind.REVERSE: -1,
     EntryKind.SETTLE: -1,
     EntryKind.ADJUST: 0,
 }

@@ -34,7 +34,6 @@ async def test_a_tenant_admin_cannot_write_the_journal(ledger: RunningLedger) ->
         admin.ledger.Capture(make_capture("k")),
         admin.ledger.Release(pb.ReleaseRequest(key="k")),
         admin.ledger.Record(make_record()),
-        admin.ledger.Reverse(pb.ReverseRequest(key="k", sequence=1, reason="x")),
         admin.ledger.Apply(pb.ApplyRequest()),
         admin.ledger.ReleaseEpisode(pb.ReleaseEpisodeRequest(episode_id="e")),
     ):

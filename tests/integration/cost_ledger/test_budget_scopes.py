@@ -120,8 +120,8 @@ async def test_a_call_is_held_in_the_budgets_of_all_models_that_may_answer_and_p
         await worker.ledger.Capture(capture)
     assert await amounts(worker, "small") == ("0", "0.0005")
     assert await amounts(worker, "large") == ("0", "0.0025")
-    reverse = ledger_pb.ReverseRequest(key="undo", sequence=4, reason="wrong")
-    assert (await worker.ledger.Reverse(reverse)).entry.subject.model == "large"
+    credit = ledger_pb.AdjustRequest(key="undo", sequence=4, change=usd("-0.0025"), reason="wrong")
+    assert (await admin.ledger.Adjust(credit)).entry.subject.model == "large"
     assert await amounts(worker, "large") == ("0", "0")
     assert not await findings_of(worker)
 

@@ -159,7 +159,7 @@ async def _check_books(worker: Client, written: int) -> None:
 LIMIT = Decimal("0.02")
 TENANTS = count()
 STEPS = st.tuples(
-    st.sampled_from(["reserve", "reserve", "capture", "capture", "release", "record", "reverse"]),
+    st.sampled_from(["reserve", "reserve", "capture", "capture", "release", "record", "adjust"]),
     st.integers(0, 11),
     st.integers(100, 1500),
 )
@@ -230,7 +230,10 @@ def request_of(client: Client, kind: str, key: str, tokens: int) -> Awaitable[An
     if kind == "record":
         return client.ledger.Record(make_record(key, usage=usage))
     sequence = 1 + tokens % 20
-    return client.ledger.Reverse(pb.ReverseRequest(key=key, sequence=sequence, reason="wrong"))
+    change = usd(f"-0.00{tokens:04}")
+    return client.ledger.Adjust(
+        pb.AdjustRequest(key=key, sequence=sequence, change=change, reason="wrong")
+    )
 
 
 async def test_passing_a_soft_limit_raises_one_alert_for_it(

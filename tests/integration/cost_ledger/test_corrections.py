@@ -80,10 +80,6 @@ async def test_only_a_final_priced_cost_in_its_currency_can_be_adjusted(
     unknown = (await worker.ledger.Record(make_record(sku="nobody/knows"))).entry
     unpriced = admin.ledger.Adjust(adjustment(unknown.sequence, "1"))
     assert "price is unknown" in await rejection_of(unpriced, BLOCKED)
-    undo = pb.ReverseRequest(key="undo", sequence=cost.sequence, reason="wrong")
-    await worker.ledger.Reverse(undo)
-    reversed_one = admin.ledger.Adjust(adjustment(cost.sequence, "1"))
-    assert "already corrects it" in await rejection_of(reversed_one, BLOCKED)
     missing = admin.ledger.Adjust(adjustment(99, "1"))
     await rejection_of(missing, grpc.StatusCode.NOT_FOUND)
 
@@ -104,29 +100,17 @@ async def test_an_adjustment_that_cannot_be_understood_is_rejected(
 
 
 @pytest.mark.usefixtures("budget")
-async def test_an_adjusted_cost_is_reversed_only_after_it_is_adjusted_back(
-    worker: Client,
-    admin: Client,
-) -> None:
-    cost = (await worker.ledger.Record(make_record())).entry
-    await admin.ledger.Adjust(adjustment(cost.sequence, "0.001"))
-    undo = pb.ReverseRequest(key="undo", sequence=cost.sequence, reason="wrong")
-    assert "adjust it back" in await rejection_of(worker.ledger.Reverse(undo), BLOCKED)
-    await admin.ledger.Adjust(adjustment(cost.sequence, "-0.001", "back"))
-    await worker.ledger.Reverse(undo)
-    assert await posted(worker) == 0
-
-
-@pytest.mark.usefixtures("budget")
 async def test_an_estimate_is_settled_once(worker: Client, admin: Client) -> None:
     await worker.ledger.Reserve(make_reserve("k"))
     guess = make_capture("k")
     guess.usage.source = usage_pb2.USAGE_SOURCE_ESTIMATED
-    await worker.ledger.Capture(guess)
+    guessed = (await worker.ledger.Capture(guess)).entry
     truth = pb.SettleRequest(key="k", usage=make_usage(input_fresh=1000, output_text=200))
     entry = await admin.ledger.Settle(truth)
     assert entry.entry.amount == usd("0.00325")
     assert await admin.ledger.Settle(truth) == entry
+    taken_back = admin.ledger.Adjust(adjustment(guessed.sequence, "1"))
+    assert "already corrects it" in await rejection_of(taken_back, BLOCKED)
     other = pb.SettleRequest(key="k", usage=make_usage(input_fresh=1, output_text=1))
     again = admin.ledger.Settle(other)
     assert "other content" in await rejection_of(again, grpc.StatusCode.ALREADY_EXISTS)
@@ -215,8 +199,7 @@ async def test_a_correction_of_a_closed_period_occurs_in_the_open_one(
 ) -> None:
     wrong = (await worker.ledger.Record(make_record("k", occur_time=days_ago(11)))).entry
     await close_before(admin, days_ago(10))
-    request = pb.ReverseRequest(key="undo", sequence=wrong.sequence, reason="billed twice")
-    entry = (await worker.ledger.Reverse(request)).entry
+    entry = (await admin.ledger.Adjust(adjustment(wrong.sequence, "-0.00225"))).entry
     assert (entry.amount, entry.corrects_sequence) == (usd("-0.00225"), wrong.sequence)
     assert entry.occur_time == entry.create_time
 

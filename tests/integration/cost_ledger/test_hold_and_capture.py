@@ -12,7 +12,6 @@ from integration.cost_ledger.builders import (
     GPT5_COMPONENTS,
     make_budget,
     make_capture,
-    make_key,
     make_price,
     make_record,
     make_reserve,
@@ -220,34 +219,6 @@ async def test_a_rejected_reserve_does_not_stop_its_batch(worker: Client, admin:
     assert results[0].reserve.HasField("hold")
     assert results[1].reserve.HasField("rejection")
     assert results[2].capture.entry.amount == usd("0.00225")
-
-
-async def test_a_reversal_posts_the_opposite_once(worker: Client, admin: Client) -> None:
-    await admin.add_budget()
-    entry = (await worker.ledger.Record(make_record("k"))).entry
-    request = pb.ReverseRequest(key="undo", sequence=entry.sequence, reason="billed twice")
-    reversal = (await worker.ledger.Reverse(request)).entry
-    assert reversal.amount == usd("-0.00225")
-    assert reversal.corrects_sequence == entry.sequence
-    assert (await worker.ledger.Reverse(request)).entry == reversal
-    assert (await worker.status()).posted == usd("0")
-    again = pb.ReverseRequest(key="undo-2", sequence=entry.sequence, reason="again")
-    with pytest.raises(grpc.aio.AioRpcError) as rejected:
-        await worker.ledger.Reverse(again)
-    assert rejected.value.code() is grpc.StatusCode.FAILED_PRECONDITION
-
-
-async def test_only_costs_can_be_reversed(worker: Client) -> None:
-    await worker.ledger.Reserve(make_reserve(make_key()))
-    for sequence, code in (
-        (1, grpc.StatusCode.FAILED_PRECONDITION),
-        (7, grpc.StatusCode.NOT_FOUND),
-        (0, grpc.StatusCode.INVALID_ARGUMENT),
-    ):
-        request = pb.ReverseRequest(key=f"undo-{sequence}", sequence=sequence, reason="why not")
-        with pytest.raises(grpc.aio.AioRpcError) as rejected:
-            await worker.ledger.Reverse(request)
-        assert rejected.value.code() is code
 
 
 async def test_of_unusable_figures_the_worst_case_is_posted_until_the_truth_is_known(

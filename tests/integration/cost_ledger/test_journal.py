@@ -78,10 +78,6 @@ async def test_an_overdue_hold_becomes_a_provisional_cost_and_the_actual_one_rep
         provisional = (await worker.entries(kinds=kinds))[0]
         assert provisional.amount == usd("0.01125")
         assert provisional.usage.source == usage_pb2.USAGE_SOURCE_ESTIMATED
-        undo = pb.ReverseRequest(key="undo", sequence=provisional.sequence, reason="why")
-        with pytest.raises(grpc.aio.AioRpcError) as rejected:
-            await worker.ledger.Reverse(undo)
-        assert rejected.value.code() is grpc.StatusCode.FAILED_PRECONDITION
         assert (await worker.ledger.Capture(make_capture("late"))).entry.amount == usd("0.00225")
         released = await worker.ledger.Release(pb.ReleaseRequest(key="never-made"))
         assert released.hold.state == hold_pb2.HOLD_STATE_RELEASED
@@ -122,15 +118,6 @@ async def test_currencies_are_never_added_together(ledger: RunningLedger, worker
     (row,) = await report(worker)
     assert [money.currency_code for money in row.amounts] == ["EUR", "USD"]
     assert {money.amount for money in row.amounts} == {"0.00225"}
-
-
-async def test_a_reversed_call_is_in_no_sum(worker: Client) -> None:
-    for key in ("a", "b"):
-        await worker.ledger.Record(make_record(key))
-    await worker.ledger.Reverse(pb.ReverseRequest(key="undo", sequence=1, reason="billed twice"))
-    (row,) = await report(worker)
-    assert (row.amounts[0], row.call_count) == (usd("0.00225"), 1)
-    assert [quantity.amount for quantity in row.quantities] == ["1000", "100"]
 
 
 async def test_the_journal_is_listed_page_by_page(worker: Client) -> None:
@@ -317,8 +304,6 @@ async def post_every_kind(worker: Client, admin: Client) -> None:
     await admin.ledger.Adjust(
         pb.AdjustRequest(key="r+", sequence=recorded.sequence, change=usd("0.5"), reason="invoice")
     )
-    other = (await ledger.Record(make_record("s"))).entry
-    await ledger.Reverse(pb.ReverseRequest(key="s-", sequence=other.sequence, reason="twice"))
     await admin.ledger.ClosePeriod(
         pb.ClosePeriodRequest(key="y", end_time=Timestamp(seconds=1_700_000))
     )

@@ -251,6 +251,6 @@ def test_a_call_that_used_a_lot_of_what_is_priced_by_the_unit_is_in_a_focus_expo
     used = Usage.of(UsageSource.PROVIDER, input_fresh=10**12)
     (quantity,) = used.quantities
     component = PriceComponent(quantity.dimension, Decimal("0.000001"), Decimal(1))
-    line = ChargeLine(quantity, component, 1)
+    line = ChargeLine(quantity, component)
     (row,) = focus_rows_of(Charge(replace(make_entry(1), usage=used), None, (line,)))
     assert row["PricingQuantity"] == 10**12

@@ -28,7 +28,6 @@ from cost_ledger.posting.operations import (
     Expire,
     Record,
     Reserve,
-    Reverse,
     Settle,
 )
 from cost_ledger.prices.components import PriceComponent
@@ -118,12 +117,11 @@ def test_an_adjusted_estimate_is_settled_only_after_it_is_adjusted_back(
     assert ledger.owed == {"USD": Decimal(2)}
 
 
-def test_a_provisional_cost_of_unknown_price_is_taken_back_once(ledger: Ledger) -> None:
+def test_a_provisional_cost_of_unknown_price_is_taken_back(ledger: Ledger) -> None:
     ledger.apply(RESERVE)
     ledger.books.now += timedelta(hours=1)
     ledger.apply(Expire(TENANT, "k"))
     assert ledger.owed == {"XXX": Decimal(1)}
-    ledger.apply(Reverse(TENANT, "undo", 2, "it was never sent"))
     ledger.publish(A_DOLLAR_A_CALL)
     ledger.apply(Capture(TENANT, "k", TRUTH))
     assert ledger.owed == {"XXX": Decimal(0), "USD": Decimal(2)}

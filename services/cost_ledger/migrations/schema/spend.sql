@@ -9,7 +9,7 @@ SELECT tenant, sequence, occur_time, create_time, episode_id, tool, model, team,
        CASE WHEN kind IN ('capture', 'record') THEN 1 WHEN kind = 'adjust' THEN 0 ELSE -1 END
            AS calls,
        suspense AS unpriced_calls
-FROM entry WHERE unit <> '' AND kind IN ('capture', 'record', 'reverse', 'settle', 'adjust');
+FROM entry WHERE unit <> '' AND kind IN ('capture', 'record', 'settle', 'adjust');
 
 -- Daily sums hold every entry up to the watermark, and none after it.
 CREATE TABLE rollup_watermark (tenant text PRIMARY KEY, sequence bigint NOT NULL);

@@ -2,23 +2,35 @@ from sqlalchemy import text
 from sqlalchemy.ext.asyncio import create_async_engine
 
 from cost_ledger.spend.store import RollupStore
-from integration.cost_ledger.builders import make_capture, make_record, make_reserve, make_subject
+from integration.cost_ledger.builders import (
+    make_capture,
+    make_record,
+    make_reserve,
+    make_subject,
+    make_usage,
+)
 from integration.cost_ledger.running_ledger import Client, RunningLedger, as_service
+from podium.common.v1 import usage_pb2
 from podium.ledger.v1 import audit_pb2, audit_service_pb2
 from podium.ledger.v1 import cost_ledger_service_pb2 as pb
 from podium_kit.postgres.engine import open_engine
+from podium_kit.rpc.identity import Scope
 
 
-async def fill(worker: Client) -> None:
-    """Entries 1 to 7: a captured call, a released one, a record, its reversal, an unknown price."""
+async def fill(ledger: RunningLedger) -> None:
+    """Entries 1 to 9: a captured call, a released one, an estimate and what settled it (7 and 8),
+    an unknown price."""
+    worker, admin = ledger.as_("acme"), ledger.as_("acme", Scope.TENANT_ADMIN)
     await worker.ledger.Reserve(make_reserve("a"))
     await worker.ledger.Capture(make_capture("a"))
     await worker.ledger.Reserve(make_reserve("b"))
     await worker.ledger.Release(pb.ReleaseRequest(key="b"))
-    recorded = await worker.ledger.Record(make_record("c"))
-    await worker.ledger.Reverse(
-        pb.ReverseRequest(key="c-back", sequence=recorded.entry.sequence, reason="twice")
-    )
+    await worker.ledger.Reserve(make_reserve("c"))
+    estimate = make_capture("c")
+    estimate.usage.source = usage_pb2.USAGE_SOURCE_ESTIMATED
+    await worker.ledger.Capture(estimate)
+    truth = make_usage(input_fresh=100, output_text=10)
+    await admin.ledger.Settle(pb.SettleRequest(key="c", usage=truth))
     await worker.ledger.Record(
         make_record("d", sku="unknown/model", subject=make_subject(tool="search"))
     )

@@ -20,8 +20,10 @@ async def explained(client: Client, entry: str, tenant: str = "") -> audit_pb2.E
     return (await client.audit.ExplainEntry(request)).explanation
 
 
-async def test_an_entry_is_explained_by_its_parts_and_its_chain(worker: Client) -> None:
-    await fill(worker)
+async def test_an_entry_is_explained_by_its_parts_and_its_chain(
+    ledger: RunningLedger, worker: Client
+) -> None:
+    await fill(ledger)
     for asked in ("2", "a"):
         explanation = await explained(worker, asked)
         assert explanation.charge.entry.sequence == 2
@@ -39,7 +41,7 @@ async def test_an_entry_is_explained_by_its_parts_and_its_chain(worker: Client) 
 async def test_another_tenants_entry_is_not_found_but_by_the_platforms_admin(
     ledger: RunningLedger, worker: Client
 ) -> None:
-    await fill(worker)
+    await fill(ledger)
     for who, tenant, code in (
         (ledger.as_("bravo", Scope.SPEND_READ), "", grpc.StatusCode.NOT_FOUND),
         (ledger.as_("bravo", Scope.SPEND_READ), "acme", grpc.StatusCode.PERMISSION_DENIED),
@@ -52,8 +54,8 @@ async def test_another_tenants_entry_is_not_found_but_by_the_platforms_admin(
     assert (await explained(platform, "2", "acme")).charge.entry.sequence == 2
 
 
-async def test_charges_sum_to_what_was_posted(worker: Client) -> None:
-    await fill(worker)
+async def test_charges_sum_to_what_was_posted(ledger: RunningLedger, worker: Client) -> None:
+    await fill(ledger)
     charges: list[audit_pb2.Charge] = []
     token = ""
     while True:
@@ -64,31 +66,34 @@ async def test_charges_sum_to_what_was_posted(worker: Client) -> None:
         token = page.next_page_token
         if not token:
             break
-    assert [charge.entry.sequence for charge in charges] == [2, 5, 6, 7]
+    assert [charge.entry.sequence for charge in charges] == [2, 6, 7, 8, 9]
     assert [charge.entry.amount.amount for charge in charges] == [
         "0.00225",
         "0.00225",
         "-0.00225",
+        "0.000225",
         "",
     ]
-    assert [line.amount.amount for line in charges[2].lines] == ["-0.00125", "-0.001"]
+    assert [line.amount.amount for line in charges[3].lines] == ["0.000125", "0.0001"]
     assert charges[2].HasField("corrected_create_time")
 
 
-async def test_an_export_resumes_where_it_was_cut_and_every_part_is_a_row(worker: Client) -> None:
-    await fill(worker)
+async def test_an_export_resumes_where_it_was_cut_and_every_part_is_a_row(
+    ledger: RunningLedger, worker: Client
+) -> None:
+    await fill(ledger)
     asked = pb.ExportChargesRequest(format=audit_pb2.EXPORT_FORMAT_CHARGES, month=MONTH)
     whole = [response async for response in worker.audit.ExportCharges(asked)]
     assert whole[-1].sequence == whole[-1].head_sequence
     assert sum(response.unpriced_call_count for response in whole) == 1
     names = [column.name for column in whole[0].columns]
     rows = [dict(zip(names, row.values, strict=True)) for it in whole for row in it.rows]
-    amounts = [row["amount"] for row in rows if row["sequence"] == "6"]
-    assert amounts == ["-0.00125", "-0.001"]
-    asked.after_sequence = 5
+    amounts = [row["amount"] for row in rows if row["sequence"] in ("7", "8")]
+    assert amounts == ["-0.00225", "0.000125", "0.0001"]
+    asked.after_sequence = 6
     rest = [row async for response in worker.audit.ExportCharges(asked) for row in response.rows]
     assert [row.values for row in rest] == [
-        list(row.values()) for row in rows if int(row["sequence"]) > 5
+        list(row.values()) for row in rows if int(row["sequence"]) > 6
     ]
 
 
@@ -98,14 +103,16 @@ async def test_an_export_names_its_format(worker: Client) -> None:
     assert rejected.value.code() is grpc.StatusCode.INVALID_ARGUMENT
 
 
-async def test_a_simulation_prices_the_past_and_names_what_it_cannot(worker: Client) -> None:
-    await fill(worker)
+async def test_a_simulation_prices_the_past_and_names_what_it_cannot(
+    ledger: RunningLedger, worker: Client
+) -> None:
+    await fill(ledger)
     more_expensive = make_price(components={"input_fresh": ("2.5", "1000000")}, currency_code="USD")
     reply = await worker.audit.SimulatePrices(pb.SimulatePricesRequest(specs=[more_expensive]))
     gpt, unknown = reply.costs
-    assert (gpt.sku, gpt.call_count) == ("openai/gpt-5", 1)
-    assert list(gpt.posted) == [usd("0.00225")]
-    assert list(gpt.simulated) == [usd("0.0025")]
+    assert (gpt.sku, gpt.call_count) == ("openai/gpt-5", 2)
+    assert list(gpt.posted) == [usd("0.002475")]
+    assert list(gpt.simulated) == [usd("0.00275")]
     assert (unknown.sku, unknown.unpriced_posted_count, unknown.unpriced_simulated_count) == (
         "unknown/model",
         1,

@@ -19,7 +19,7 @@ DAY = datetime.now(UTC).date() + timedelta(days=1)
 async def test_every_entry_has_a_proof_until_the_journal_is_rewritten(
     ledger: RunningLedger, worker: Client
 ) -> None:
-    await fill(worker)
+    await fill(ledger)
     await ledger.as_("bravo").ledger.Record(make_record("x"))
     engine = open_engine(as_service(ledger.database_url))
     anchors = Anchors(AnchorStore(engine), Ed25519PrivateKey.generate())
@@ -27,13 +27,13 @@ async def test_every_entry_has_a_proof_until_the_journal_is_rewritten(
     first = await anchors.sign_day(DAY, now)
     await worker.ledger.Record(make_record("later"))
     with pytest.raises(NothingAnchored):
-        await anchors.prove("acme", 8)
+        await anchors.prove("acme", 10)
     second = await anchors.sign_day(DAY + timedelta(days=1), now)
     assert first and second and second.root.previous_root == first.root.root
     assert await anchors.sign_day(DAY, now) is None
-    for sequence in range(1, 9):
+    for sequence in range(1, 11):
         proof, anchor = await anchors.prove("acme", sequence)
-        assert anchor.root == (second if sequence == 8 else first).root
+        assert anchor.root == (second if sequence == 10 else first).root
         assert proof.leads_to(anchor.root)
         key = load_public_key(anchor.public_key.encode())
         assert anchor.root.is_signed(anchor.signature, key)

@@ -9,14 +9,16 @@ SWAP = (
     "UPDATE entry SET sequence = 4 WHERE sequence = 1000",
 )
 APPEND = """
-    INSERT INTO entry SELECT (jsonb_populate_record(e, '{"sequence": 8, "key": "forged"}')).*
+    INSERT INTO entry SELECT (jsonb_populate_record(e, '{"sequence": 10, "key": "forged"}')).*
     FROM entry e WHERE sequence = 5
 """
 
 
-async def test_an_unchanged_ledger_verifies(worker: Client, admin: Client) -> None:
+async def test_an_unchanged_ledger_verifies(
+    ledger: RunningLedger, worker: Client, admin: Client
+) -> None:
     await admin.add_budget(limit="1")
-    await fill(worker)
+    await fill(ledger)
     assert await verified(worker) == []
 
 
@@ -26,9 +28,9 @@ async def test_an_unchanged_ledger_verifies(worker: Client, admin: Client) -> No
         (("UPDATE entry SET tool = 'other' WHERE sequence = 2",), "I9 chain", "entry 2"),
         (("UPDATE entry SET spend = 9, payable = -9 WHERE sequence = 2",), "I8", "entry 2"),
         (("DELETE FROM entry WHERE sequence = 3",), "I9 chain", "entry 3"),
-        (("DELETE FROM entry WHERE sequence = 7",), "I9 chain", "entry 7"),
+        (("DELETE FROM entry WHERE sequence = 9",), "I9 chain", "entry 9"),
         (SWAP, "I9 chain", "entry 2"),
-        ((APPEND,), "I9", "head 7"),
+        ((APPEND,), "I9", "head 9"),
         (("UPDATE balance SET spend = spend + 1, payable = payable - 1",), "I2", "balance payable"),
         (("UPDATE balance SET held = 1",), "I3", "balance held"),
         (("UPDATE hold SET state = 'open' WHERE key = 'a'",), "I6", "hold a"),
@@ -49,7 +51,7 @@ async def test_a_row_changed_by_force_is_found(
     row: str,
 ) -> None:
     await admin.add_budget(limit="1")
-    await fill(worker)
+    await fill(ledger)
     await roll_up(ledger)
     assert await verified(worker) == []
     await as_superuser(ledger.database_url, *statements)

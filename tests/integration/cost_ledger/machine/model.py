@@ -40,7 +40,6 @@ class Cost:
     episode: str
     amount: Decimal
     at: float
-    reversed: bool = False
     adjusted: Decimal = ZERO
 
 
@@ -110,20 +109,10 @@ class Model:
 
         return self._once("record", key, (episode, tokens), decide)
 
-    def reverse(self, key: str, cost: str) -> Answer:
-        def decide() -> Answer:
-            wrong = self.costs[cost]
-            if wrong.reversed or wrong.adjusted:
-                return Answer.FAILED_PRECONDITION
-            wrong.reversed = True
-            return Answer.OK
-
-        return self._once("reverse", key, cost, decide)
-
     def adjust(self, key: str, cost: str, change: Decimal) -> Answer:
         def decide() -> Answer:
             wrong = self.costs[cost]
-            if wrong.reversed or wrong.amount + wrong.adjusted + change < 0:
+            if wrong.amount + wrong.adjusted + change < 0:
                 return Answer.FAILED_PRECONDITION
             wrong.adjusted += change
             return Answer.OK
@@ -161,7 +150,7 @@ class Model:
         costs = (
             each.amount + each.adjusted
             for each in self.costs.values()
-            if not each.reversed and self._counts(budget, each)
+            if self._counts(budget, each)
         )
         guessed = (each.amount for each in self.provisional.values() if self._counts(budget, each))
         return sum(costs, ZERO) + sum(guessed, ZERO)

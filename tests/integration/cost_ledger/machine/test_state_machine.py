@@ -114,16 +114,6 @@ class LedgerMachine(RuleBasedStateMachine):
         self._remember(f"record {key}", self._same(expected, self.client.ledger.Record(request)))
 
     @precondition(lambda self: self.sequences)
-    @rule(number=st.integers(0, 5), data=st.data())
-    def reverse(self, number: int, data: st.DataObject) -> None:
-        cost = data.draw(st.sampled_from(sorted(self.sequences)))
-        request = pb.ReverseRequest(
-            key=f"undo{number}", sequence=self.sequences[cost], reason="wrong"
-        )
-        expected = self.model.reverse(f"undo{number}", cost)
-        self._same(expected, self.client.ledger.Reverse(request))
-
-    @precondition(lambda self: self.sequences)
     @rule(number=st.integers(0, 5), change=st.integers(-20, 20).filter(bool), data=st.data())
     def adjust(self, number: int, change: int, data: st.DataObject) -> None:
         cost = data.draw(st.sampled_from(sorted(self.sequences)))

@@ -698,62 +698,6 @@ class ClosePeriodResponse(_message.Message):
 Global___ClosePeriodResponse: _TypeAlias = ClosePeriodResponse  # noqa: Y015
 
 @_typing.final
-class ReverseRequest(_message.Message):
-    """Posts the opposite of an entry."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    KEY_FIELD_NUMBER: _builtins.int
-    SEQUENCE_FIELD_NUMBER: _builtins.int
-    REASON_FIELD_NUMBER: _builtins.int
-    key: _builtins.str
-    """Key of the reversal itself."""
-    sequence: _builtins.int
-    """Sequence of the entry to reverse: a capture or a record that no earlier
-    reversal names.
-    """
-    reason: _builtins.str
-    """Why, for the auditor."""
-    def __init__(
-        self,
-        *,
-        key: _builtins.str = ...,
-        sequence: _builtins.int = ...,
-        reason: _builtins.str = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "reason", b"reason", "sequence", b"sequence"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___ReverseRequest: _TypeAlias = ReverseRequest  # noqa: Y015
-
-@_typing.final
-class ReverseResponse(_message.Message):
-    """The posted reversal."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    ENTRY_FIELD_NUMBER: _builtins.int
-    @_builtins.property
-    def entry(self) -> _hold_pb2.Entry:
-        """The entry."""
-
-    def __init__(
-        self,
-        *,
-        entry: _hold_pb2.Entry | None = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["entry", b"entry"]  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["entry", b"entry"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___ReverseResponse: _TypeAlias = ReverseResponse  # noqa: Y015
-
-@_typing.final
 class ApplyEmbeddingsRequest(_message.Message):
     """Holds, posts and gives back what vectors cost."""
 
@@ -814,7 +758,6 @@ class Operation(_message.Message):
     RELEASE_FIELD_NUMBER: _builtins.int
     RECORD_FIELD_NUMBER: _builtins.int
     MARK_DISPATCHED_FIELD_NUMBER: _builtins.int
-    REVERSE_FIELD_NUMBER: _builtins.int
     ADJUST_FIELD_NUMBER: _builtins.int
     SETTLE_FIELD_NUMBER: _builtins.int
     @_builtins.property
@@ -838,10 +781,6 @@ class Operation(_message.Message):
         """Notes that a call is about to be made."""
 
     @_builtins.property
-    def reverse(self) -> Global___ReverseRequest:
-        """Posts the opposite of an entry."""
-
-    @_builtins.property
     def adjust(self) -> Global___AdjustRequest:
         """Posts a difference."""
 
@@ -857,15 +796,14 @@ class Operation(_message.Message):
         release: Global___ReleaseRequest | None = ...,
         record: Global___RecordRequest | None = ...,
         mark_dispatched: Global___MarkDispatchedRequest | None = ...,
-        reverse: Global___ReverseRequest | None = ...,
         adjust: Global___AdjustRequest | None = ...,
         settle: Global___SettleRequest | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["adjust", b"adjust", "capture", b"capture", "mark_dispatched", b"mark_dispatched", "operation", b"operation", "record", b"record", "release", b"release", "reserve", b"reserve", "reverse", b"reverse", "settle", b"settle"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["adjust", b"adjust", "capture", b"capture", "mark_dispatched", b"mark_dispatched", "operation", b"operation", "record", b"record", "release", b"release", "reserve", b"reserve", "settle", b"settle"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["adjust", b"adjust", "capture", b"capture", "mark_dispatched", b"mark_dispatched", "operation", b"operation", "record", b"record", "release", b"release", "reserve", b"reserve", "reverse", b"reverse", "settle", b"settle"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["adjust", b"adjust", "capture", b"capture", "mark_dispatched", b"mark_dispatched", "operation", b"operation", "record", b"record", "release", b"release", "reserve", b"reserve", "settle", b"settle"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_operation: _TypeAlias = _typing.Literal["reserve", "capture", "release", "record", "mark_dispatched", "reverse", "adjust", "settle"]  # noqa: Y015
+    _WhichOneofReturnType_operation: _TypeAlias = _typing.Literal["reserve", "capture", "release", "record", "mark_dispatched", "adjust", "settle"]  # noqa: Y015
     _WhichOneofArgType_operation: _TypeAlias = _typing.Literal["operation", b"operation"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_operation) -> _WhichOneofReturnType_operation | None: ...
 
@@ -908,7 +846,6 @@ class OperationResult(_message.Message):
     RELEASE_FIELD_NUMBER: _builtins.int
     RECORD_FIELD_NUMBER: _builtins.int
     MARK_DISPATCHED_FIELD_NUMBER: _builtins.int
-    REVERSE_FIELD_NUMBER: _builtins.int
     ADJUST_FIELD_NUMBER: _builtins.int
     SETTLE_FIELD_NUMBER: _builtins.int
     @_builtins.property
@@ -932,10 +869,6 @@ class OperationResult(_message.Message):
         """Answer to a note of dispatch."""
 
     @_builtins.property
-    def reverse(self) -> Global___ReverseResponse:
-        """Answer to a reversal."""
-
-    @_builtins.property
     def adjust(self) -> Global___AdjustResponse:
         """Answer to an adjustment."""
 
@@ -951,15 +884,14 @@ class OperationResult(_message.Message):
         release: Global___ReleaseResponse | None = ...,
         record: Global___RecordResponse | None = ...,
         mark_dispatched: Global___MarkDispatchedResponse | None = ...,
-        reverse: Global___ReverseResponse | None = ...,
         adjust: Global___AdjustResponse | None = ...,
         settle: Global___SettleResponse | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["adjust", b"adjust", "capture", b"capture", "mark_dispatched", b"mark_dispatched", "record", b"record", "release", b"release", "reserve", b"reserve", "result", b"result", "reverse", b"reverse", "settle", b"settle"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["adjust", b"adjust", "capture", b"capture", "mark_dispatched", b"mark_dispatched", "record", b"record", "release", b"release", "reserve", b"reserve", "result", b"result", "settle", b"settle"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["adjust", b"adjust", "capture", b"capture", "mark_dispatched", b"mark_dispatched", "record", b"record", "release", b"release", "reserve", b"reserve", "result", b"result", "reverse", b"reverse", "settle", b"settle"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["adjust", b"adjust", "capture", b"capture", "mark_dispatched", b"mark_dispatched", "record", b"record", "release", b"release", "reserve", b"reserve", "result", b"result", "settle", b"settle"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_result: _TypeAlias = _typing.Literal["reserve", "capture", "release", "record", "mark_dispatched", "reverse", "adjust", "settle"]  # noqa: Y015
+    _WhichOneofReturnType_result: _TypeAlias = _typing.Literal["reserve", "capture", "release", "record", "mark_dispatched", "adjust", "settle"]  # noqa: Y015
     _WhichOneofArgType_result: _TypeAlias = _typing.Literal["result", b"result"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_result) -> _WhichOneofReturnType_result | None: ...
 

@@ -130,13 +130,11 @@ class _EntryKindEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_EntryKind.V
     """A hold given back."""
     ENTRY_KIND_RECORD: _EntryKind.ValueType  # 5
     """A cost without a hold."""
-    ENTRY_KIND_REVERSE: _EntryKind.ValueType  # 6
-    """The opposite of an earlier entry."""
     ENTRY_KIND_ADJUST: _EntryKind.ValueType  # 7
     """A correction by difference."""
     ENTRY_KIND_SETTLE: _EntryKind.ValueType  # 8
-    """A provisional or estimated cost reversed; a capture with the provider's
-    figure follows.
+    """A provisional, estimated or unknown cost taken back; a capture with the true
+    one follows.
     """
     ENTRY_KIND_DISPATCH: _EntryKind.ValueType  # 9
     """The held call was about to be made."""
@@ -156,13 +154,11 @@ ENTRY_KIND_RELEASE: EntryKind.ValueType  # 3
 """A hold given back."""
 ENTRY_KIND_RECORD: EntryKind.ValueType  # 5
 """A cost without a hold."""
-ENTRY_KIND_REVERSE: EntryKind.ValueType  # 6
-"""The opposite of an earlier entry."""
 ENTRY_KIND_ADJUST: EntryKind.ValueType  # 7
 """A correction by difference."""
 ENTRY_KIND_SETTLE: EntryKind.ValueType  # 8
-"""A provisional or estimated cost reversed; a capture with the provider's
-figure follows.
+"""A provisional, estimated or unknown cost taken back; a capture with the true
+one follows.
 """
 ENTRY_KIND_DISPATCH: EntryKind.ValueType  # 9
 """The held call was about to be made."""
@@ -447,7 +443,7 @@ class Entry(_message.Message):
     price_version_id: _builtins.str
     """The price version behind the amount."""
     corrects_sequence: _builtins.int
-    """The sequence this entry reverses, adjusts or settles; 0 means none."""
+    """The sequence this entry adjusts or settles; 0 means none."""
     hash: _builtins.bytes
     """SHA-256 over the hash before it and this entry, as the ledger's README says."""
     reason: _builtins.str
