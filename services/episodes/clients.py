@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from itertools import chain, islice
 
 import grpc
@@ -35,7 +35,12 @@ from podium_kit.postgres.group_commit import GroupCommit
 from podium_kit.rpc.errors import Unavailable
 from podium_kit.rpc.identity import Identity, current_identity
 from podium_kit.rpc.status import answered, domain_error_from
-from podium_kit.wire import duration_from_proto, money_from_proto, timestamp_from_proto
+from podium_kit.wire import (
+    duration_from_proto,
+    duration_to_proto,
+    money_from_proto,
+    timestamp_from_proto,
+)
 from podium_kit.wire.values import KIND_TO_WIRE
 
 Operations = list[ledger_pb.Operation]
@@ -181,10 +186,11 @@ class Adapters:
         return await answered(self._stub.CheckAnswer(request, timeout=timeout_s))
 
     async def invoke_streaming(
-        self, request: adapters_pb.InvokeRequest, timeout_s: float, part_interval: timedelta
+        self, request: adapters_pb.InvokeRequest, timeout_s: float, part_interval_s: float
     ) -> AsyncIterator[adapters_pb.InvokeStreamingResponse]:
         """Yields what happens to the call, its whole answer last. Cancelling it ends the call."""
-        asked = adapters_pb.InvokeStreamingRequest(call=request, part_interval=part_interval)
+        interval = duration_to_proto(part_interval_s)
+        asked = adapters_pb.InvokeStreamingRequest(call=request, part_interval=interval)
         try:
             async for event in self._stub.InvokeStreaming(asked, timeout=timeout_s):
                 yield event

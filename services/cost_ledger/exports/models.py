@@ -4,10 +4,9 @@ from datetime import UTC, datetime
 from decimal import Decimal
 
 from cost_ledger.errors import InvalidMonth
-from cost_ledger.models import Entry
+from cost_ledger.models import Entry, EntryKind
 from cost_ledger.prices.components import EVERY_SIZE, EXACT, PriceComponent
 from cost_ledger.prices.models import PriceHistory, PriceVersion
-from cost_ledger.spend.models import CALLS_OF
 from podium_kit.metering import Quantity, UsageSource
 from podium_kit.money import Money
 
@@ -113,9 +112,9 @@ def charge_of(
 
 def is_priced_by_usage(entry: Entry) -> bool:
     """Returns whether the amount is quantities times prices; else it is a hold, or a difference."""
-    posted = entry.postings
     measured = entry.usage is not None and entry.usage.source is not UsageSource.ESTIMATED
-    return measured and bool(CALLS_OF.get(entry.kind)) and not posted.provisional
+    is_cost = entry.kind in (EntryKind.CAPTURE, EntryKind.RECORD)
+    return measured and is_cost and not entry.postings.provisional
 
 
 def _lines(entry: Entry, price: PriceVersion | None) -> tuple[ChargeLine, ...]:

@@ -9,7 +9,6 @@ import json
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import timedelta
 from decimal import Decimal
 
 from episodes.attachments.reading import measured
@@ -45,7 +44,7 @@ from podium_kit.wire import (
 from podium_kit.wire.values import file_to_proto
 
 # Parts that nobody reads are what a call costs that is cut off.
-UNREAD_INTERVAL = timedelta(seconds=0.25)
+UNREAD_INTERVAL_S = 0.25
 CALLER_GONE = "the caller was gone before the model had answered"
 
 
@@ -56,7 +55,7 @@ class CallNews:
     """
 
     def __init__(self, *, with_parts: bool) -> None:
-        self.part_interval = timedelta() if with_parts else UNREAD_INTERVAL
+        self.part_interval_s = 0.0 if with_parts else UNREAD_INTERVAL_S
         self._with_parts = with_parts
         self.left = asyncio.Event()
         self.call: StoredCall | None = None
@@ -232,7 +231,7 @@ class DirectCallMaker:
     async def _followed(
         self, asked: adapters_pb.InvokeRequest, timeout_s: float, news: CallNews
     ) -> adapters_pb.InvokeResponse:
-        async for event in self.adapters.invoke_streaming(asked, timeout_s, news.part_interval):
+        async for event in self.adapters.invoke_streaming(asked, timeout_s, news.part_interval_s):
             if event.HasField("response"):
                 return event.response
             news.note(event)

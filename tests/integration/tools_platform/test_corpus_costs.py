@@ -203,9 +203,9 @@ async def test_the_adapters_key_records_costs_of_vectors_and_of_nothing_else(
             request = ledger_pb.ApplyEmbeddingsRequest(operations=[operation])
             with pytest.raises(grpc.aio.AioRpcError, match="does not begin with embeddings/"):
                 await thief.ledger.ApplyEmbeddings(request)
-    reverse = ledger_pb.Operation(reverse=ledger_pb.ReverseRequest(key="embeddings/r", sequence=1))
-    with pytest.raises(grpc.aio.AioRpcError, match="reverse is not for the adapters"):
-        request = ledger_pb.ApplyEmbeddingsRequest(operations=[reverse])
+    settle = ledger_pb.Operation(settle=ledger_pb.SettleRequest(key="embeddings/r"))
+    with pytest.raises(grpc.aio.AioRpcError, match="settle is not for the adapters"):
+        request = ledger_pb.ApplyEmbeddingsRequest(operations=[settle])
         await thief.ledger.ApplyEmbeddings(request)
     with pytest.raises(grpc.aio.AioRpcError) as caught:
         await thief.ledger.Record(record)

@@ -167,11 +167,11 @@ async def test_a_request_that_the_drain_cuts_off_leaves_its_episode(
 async def test_so_does_a_task_of_mcp() -> None:
     episodes = WaitingEpisodes()
 
-    async def tell(line: str) -> None: ...
+    async def report(message: str, answer_part: str = "") -> None: ...
 
     with acting_as(make_identity()):
         arguments = {"task": "6*7?"}
-        running = run_task(make_starter(episodes), arguments, TaskOptions(), tell)
+        running = run_task(make_starter(episodes), arguments, TaskOptions(), report)
         request = asyncio.create_task(running)
         await episodes.followed.wait()
         request.cancel()

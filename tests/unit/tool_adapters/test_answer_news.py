@@ -28,7 +28,7 @@ async def test_gathered_parts_are_reported_together_and_not_beside_the_answer() 
     news.sent(NOTHING, timed=False)
     assert (await anext(events)).HasField("sent")
     news.wrote("Mars ")
-    gathered = asyncio.create_task(anext(events))
+    gathered = asyncio.ensure_future(anext(events))
     await asyncio.sleep(0)
     news.wrote("has ")
     assert (await gathered).part.text == "Mars has "

@@ -68,7 +68,7 @@ async def test_an_answer_is_shown_while_it_is_written(gateway: Gateway) -> None:
         if isinstance(message, types.ProgressNotification):
             seen.append(message.params)
 
-    async def progress(*_: object) -> None:
+    async def progress(progress: float, total: float | None, message: str | None) -> None:
         pass
 
     meta: Any = {"podium": {"stream_answer": True}}
