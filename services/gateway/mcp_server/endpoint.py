@@ -19,7 +19,7 @@ from gateway.mcp_server.options import CallOptions, TaskOptions, options
 from gateway.mcp_server.policy_tools import ToolCalls
 from gateway.mcp_server.resources import TEMPLATES, TenantResources
 from gateway.mcp_server.results import failed, in_its_words
-from gateway.mcp_server.run_task import DEFINITION, NAME, Progress, run_task
+from gateway.mcp_server.run_task import DEFINITION, NAME, ProgressReport, run_task
 from podium_kit.rpc.errors import DomainError
 
 INSTRUCTIONS = (
@@ -118,7 +118,7 @@ class McpEndpoint:
             return await self._resources.read(params.uri)
 
 
-def _progress_of(context: Context) -> Progress:
+def _progress_of(context: Context) -> ProgressReport:
     token = (context.meta or {}).get("progress_token")
     steps = count(1)
 

@@ -23,7 +23,7 @@ DESCRIPTION = (
 SHOWN_CHARACTERS_MAX = 300
 
 
-class Progress(Protocol):
+class ProgressReport(Protocol):
     async def __call__(self, message: str, answer_part: str = "") -> None: ...
 
 
@@ -66,14 +66,14 @@ DEFINITION = types.Tool(
 
 
 async def run_task(
-    starter: EpisodeStarter, arguments: dict[str, Any], options: TaskOptions, report: Progress
+    starter: EpisodeStarter, arguments: dict[str, Any], options: TaskOptions, report: ProgressReport
 ) -> types.CallToolResult:
     given = checked(TaskArguments, arguments)
     return answered(await _outcome(starter, given, options, report))
 
 
 async def _outcome(
-    starter: EpisodeStarter, given: TaskArguments, options: TaskOptions, report: Progress
+    starter: EpisodeStarter, given: TaskArguments, options: TaskOptions, report: ProgressReport
 ) -> Outcome:
     streams, shown = options.stream_answer, ""
     order = given.order(await starter.catalogue.orchestrator(given.model))
