@@ -4,6 +4,9 @@ from datetime import UTC, datetime
 
 from opentelemetry.trace import format_span_id, format_trace_id, get_current_span
 
+# They log whole URLs and ids of sessions at INFO, and a URL of a tool may hold a key.
+TALKATIVE = ("httpx", "httpx2", "mcp.client")
+
 
 class JsonFormatter(logging.Formatter):
     def __init__(self, service: str) -> None:
@@ -40,5 +43,5 @@ def log_json(service: str, level: str) -> None:
     handler.setFormatter(JsonFormatter(service))
     logging.basicConfig(handlers=[handler], level=level, force=True)
     logging.captureWarnings(True)
-    # httpx logs whole URLs at INFO, and a URL of a tool may hold a key.
-    logging.getLogger("httpx").setLevel(logging.WARNING)
+    for library in TALKATIVE:
+        logging.getLogger(library).setLevel(logging.WARNING)

@@ -379,6 +379,7 @@ async def test_without_master_keys_nothing_is_stored_and_mounted_secrets_work(
 
 
 CANARY = "canary-7d1f0c52"
+KEY_IN_URL = "key-of-a-url"
 BASIC = base64.b64encode(f"a:{CANARY}-basic".encode()).decode()
 # The tool whose server repeats the secret in what is no JSON.
 BROKEN = "api-2"
@@ -410,10 +411,10 @@ def tools(web_url: str, grpc_target: str) -> list[tool_pb2.ToolSpec]:
         plaintext=True,
     )
     http: dict[str, Any] = {"http": {"secret": secret("http")}}
-    mcp_http = mcp_http_spec("mcp_http", f"{web_url}/mcp")
+    mcp_http = mcp_http_spec("mcp_http", f"{web_url}/mcp?key={KEY_IN_URL}")
     mcp_http.connection.mcp.http.secret.name = "mcp-http"
     specs = [
-        http_spec(f"{web_url}/accept", **http),
+        http_spec(f"{web_url}/accept?key={KEY_IN_URL}", **http),
         http_spec(f"{web_url}/reject", **http),
         http_spec(f"{web_url}/broken", **http),
         *(http_spec(f"{web_url}/accept", http={"auth": auth}) for auth in ways(web_url)),
@@ -497,3 +498,4 @@ async def test_no_secret_is_in_answers_logs_spans_or_the_database(
         assert CANARY not in place
         assert CANARY.encode().hex() not in place
         assert BASIC not in place
+    assert KEY_IN_URL not in log
