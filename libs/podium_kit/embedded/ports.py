@@ -1,5 +1,6 @@
 import secrets
 import socket
+from collections import deque
 from contextlib import closing
 from itertools import count
 
@@ -10,18 +11,21 @@ from podium_kit.embedded.errors import NoFreePort, PortTaken
 LOOPBACK = "127.0.0.1"
 PORTS = range(15_000, 30_000)
 _TURN = count(secrets.randbelow(len(PORTS)))
+# Sockets in Linux's abstract namespace, named after ports. The kernel frees them with the process.
+_CLAIMS: deque[socket.socket] = deque()
+CLAIMS_MAX = 100
 
 
 def free_ports(wanted: int) -> list[int]:
-    """Distinct free ports; bind them soon, nothing reserves them.
+    """Distinct free ports; bind them before this process has asked for CLAIMS_MAX others.
 
     Systems give outgoing connections ports above these. Each process goes through them from a
-    start of its own, so that two that ask at the same time get different ones.
+    start of its own, and claims what it finds, as a server may bind it only seconds later.
     """
     found: list[int] = []
     for _ in range(len(PORTS)):
         port = PORTS[next(_TURN) % len(PORTS)]
-        if _is_free(port):
+        if _is_free(port) and _claim(port):
             found.append(port)
         if len(found) == wanted:
             return found
@@ -38,6 +42,20 @@ def _is_free(port: int) -> bool:
             probe.bind((LOOPBACK, port))
         except OSError:
             return False
+    return True
+
+
+def _claim(port: int) -> bool:
+    """Claims the port; returns False where another process, or this one, has a claim on it."""
+    claim = socket.socket(socket.AF_UNIX)
+    try:
+        claim.bind(f"\0podium-port-{port}")
+    except OSError:
+        claim.close()
+        return False
+    _CLAIMS.append(claim)
+    if len(_CLAIMS) > CLAIMS_MAX:
+        _CLAIMS.popleft().close()
     return True
 
 
