@@ -10,6 +10,8 @@ from enum import StrEnum
 from functools import partial
 from typing import Any, TypeVar
 
+from cachetools import LRUCache
+
 from orchestrator_inference.action.answer_text import AnswerText
 from orchestrator_inference.action.parser import parse_action
 from orchestrator_inference.action.schema import ActionOptions, Bounds
@@ -28,6 +30,7 @@ from orchestrator_inference.models import (
     Decision,
     EngineModel,
     PromptMode,
+    PromptTool,
     Situation,
 )
 from orchestrator_inference.prompt.budgets import (
@@ -60,6 +63,7 @@ BUILDERS = {
 }
 
 
+PREPARED_KEPT = 1_024
 # The bound of the contract's parallel_calls.
 PARALLEL_CALLS_LIMIT = 16
 
@@ -98,6 +102,10 @@ class Orchestrator:
         # First come, first served, and never idle while a call waits.
         self._slots = asyncio.Semaphore(max_in_flight)
         self._grammars = FairThread()
+        self._prepared: LRUCache[
+            tuple[tuple[PromptTool, ...], ActionOptions | None],
+            tuple[PromptToolset, Constraint | None],
+        ] = LRUCache(PREPARED_KEPT)
 
     async def next_action(
         self, situation: Situation, on_answer: TextListener | None = None
@@ -161,7 +169,7 @@ class Orchestrator:
     ) -> Decision:
         model = await self._engine.model(name)
         situation = self._bounded(situation, model)
-        toolset, constraint = await self._prepared(situation)
+        toolset, constraint = await self._toolset(situation)
         answer = AnswerText(on_answer) if on_answer else None
         completion, left_out = await self._complete(
             situation, model, toolset, constraint, answer.add if answer else None
@@ -194,7 +202,7 @@ class Orchestrator:
     async def _count(self, situation: Situation, name: str) -> int:
         model = await self._engine.model(name)
         situation = self._bounded(situation, model)
-        toolset, constraint = await self._prepared(situation)
+        toolset, constraint = await self._toolset(situation)
         call, _, _ = await self._fitted(situation, model, toolset, constraint)
         return await self._engine.count_tokens(call)
 
@@ -203,14 +211,20 @@ class Orchestrator:
         wanted = situation.parallel_calls or model.parallel_calls
         return replace(situation, parallel_calls=min(wanted, self._policy.parallel_calls_max))
 
-    async def _prepared(self, situation: Situation) -> tuple[PromptToolset, Constraint | None]:
-        def prepared() -> tuple[PromptToolset, Constraint | None]:
-            toolset = self._toolsets.of(situation.tools)
-            by_template = situation.prompt_mode is PromptMode.TEMPLATE
-            constraint = None if by_template else toolset.constraint(self._options(situation))
-            return toolset, constraint
+    async def _toolset(self, situation: Situation) -> tuple[PromptToolset, Constraint | None]:
+        by_template = situation.prompt_mode is PromptMode.TEMPLATE
+        options = None if by_template else self._options(situation)
 
-        return await self._grammars.run(current_identity().tenant, prepared)
+        def prepare() -> tuple[PromptToolset, Constraint | None]:
+            toolset = self._toolsets.of(situation.tools)
+            return toolset, None if options is None else toolset.constraint(options)
+
+        asked = situation.tools, options
+        found = self._prepared.get(asked)
+        if found is None:
+            found = await self._grammars.run(current_identity().tenant, prepare)
+            self._prepared[asked] = found
+        return found
 
     async def models(self) -> tuple[EngineModel, ...]:
         if self._routing is None:

@@ -16,7 +16,6 @@ from podium_kit.json_schemas.inlining import SchemaError
 # Hundreds of tools are measured one by one where not all fit.
 LINES_KEPT = 10_000
 TOOLSETS_KEPT = 256
-CONSTRAINTS_KEPT = 16
 
 
 def list_tools(tools: Sequence[PromptTool], description_chars_max: int) -> str:
@@ -83,7 +82,6 @@ class PromptToolset:
         self.listing = list_tools(tools, description_chars_max)
         self._tools = tuple(tools)
         self._description_chars_max = description_chars_max
-        self.constraint = lru_cache(CONSTRAINTS_KEPT)(self._build_constraint)
 
     def listing_of(self, shown: ShownTools) -> str:
         lines = self._lines(shown.tools, shown.description_chars_max)
@@ -98,7 +96,7 @@ class PromptToolset:
             return self.listing
         return list_tools(tools, description_chars_max)
 
-    def _build_constraint(self, options: ActionOptions) -> Constraint:
+    def constraint(self, options: ActionOptions) -> Constraint:
         return build_constraint(self._tools, options)
 
 
