@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from statistics import fmean, median
+from typing import TypeVar
 
 from podium_evaluation.results.trials import TrialResult
 from podium_evaluation.statistics.intervals import mean_interval
@@ -57,11 +58,12 @@ class Baseline:
     """The share of the gap between the best fixed arm and the oracle."""
 
 
+T = TypeVar("T")
 Chooser = Callable[[ItemOutcome], str]
-# Items like one, on which arms are compared to choose for it.
-Likeness = Callable[[ItemOutcome], Sequence[ItemOutcome]]
-# Learns from items what is like another one.
-Learner = Callable[[Sequence[ItemOutcome]], Likeness]
+# What each arm scored and cost in the mean over items like one, to choose for it.
+Expectation = Callable[[ItemOutcome], Mapping[str, Choice]]
+# Learns from items what to expect of another one.
+Learner = Callable[[Sequence[ItemOutcome]], Expectation]
 
 
 def outcomes(trials: Sequence[TrialResult], arms: Sequence[str]) -> list[ItemOutcome]:
@@ -98,8 +100,8 @@ def baselines(items: Sequence[ItemOutcome], known: Sequence[ItemOutcome] = ()) -
     rows = [
         baseline(f"{ORACLE}: the cheapest arm that solves the item", items, _oracle),
         *(baseline(name, items, learnt(items, each, known)) for name, each in LEARNERS.items()),
-        baseline("cheapest", items, crossed(items, _always_cheapest, known)),
-        baseline(BY_SIZE, items, crossed(items, _by_size, known)),
+        baseline("cheapest", items, crossed_choice(items, _always_cheapest, known)),
+        baseline(BY_SIZE, items, crossed_choice(items, _by_size, known)),
         _random(items),
     ]
     best, fixed = rows[0].score.mean, rows[1].score.mean
@@ -133,25 +135,32 @@ def learnt(
 ) -> Chooser:
     """Chooses the arm of the highest mean score on what is like the item."""
 
-    def learn(seen: Sequence[ItemOutcome]) -> Chooser:
-        like = learner(seen)
-        return lambda item: best_arm(like(item))
-
-    return crossed(items, learn, known)
+    expected = crossed(items, learner, known)
+    return lambda item: best_arm(expected(item)(item))
 
 
 def crossed(
     items: Sequence[ItemOutcome],
-    learn: Callable[[Sequence[ItemOutcome]], Chooser],
+    learn: Callable[[Sequence[ItemOutcome]], T],
     known: Sequence[ItemOutcome] = (),
-) -> Chooser:
-    """A chooser that learns from the known items, or on the half that the item is not in."""
+) -> Callable[[ItemOutcome], T]:
+    """Returns what was learnt for an item: from the known ones, or on the half without it."""
     if known:
-        return learn(known)
+        learnt_once = learn(known)
+        return lambda _: learnt_once
     first, second = halves(items)
-    choosers = (learn(second), learn(first))
+    sides = (learn(second), learn(first))
     side_of = {item.item_id: side for side, half in enumerate((first, second)) for item in half}
-    return lambda item: choosers[side_of[item.item_id]](item)
+    return lambda item: sides[side_of[item.item_id]]
+
+
+def crossed_choice(
+    items: Sequence[ItemOutcome],
+    learn: Callable[[Sequence[ItemOutcome]], Chooser],
+    known: Sequence[ItemOutcome],
+) -> Chooser:
+    choosers = crossed(items, learn, known)
+    return lambda item: choosers(item)(item)
 
 
 def halves(items: Sequence[ItemOutcome]) -> tuple[list[ItemOutcome], list[ItemOutcome]]:
@@ -166,21 +175,24 @@ def _is_second(item: ItemOutcome) -> bool:
 
 
 def _oracle(item: ItemOutcome) -> str:
-    return best_arm([item])
+    return best_arm(item.arms)
 
 
-def best_arm(items: Sequence[ItemOutcome], weight: float = 0.0) -> str:
-    """The arm of the highest mean score less weighed cost, the cheaper one of equals."""
+def best_arm(expected: Mapping[str, Choice], weight: float = 0.0) -> str:
+    """The arm of the highest score less weighed cost, the cheaper one of equals."""
 
     def worth(arm: str) -> tuple[float, float]:
-        cost = _cost(items, arm)
-        return _score(items, arm) - weight * cost, -cost
+        choice = expected[arm]
+        return choice.score - weight * choice.cost, -choice.cost
 
-    return max(items[0].arms, key=worth)
+    return max(expected, key=worth)
 
 
-def _score(items: Sequence[ItemOutcome], arm: str) -> float:
-    return fmean(item.arms[arm].score for item in items)
+def means_of(items: Sequence[ItemOutcome]) -> Mapping[str, Choice]:
+    return {
+        arm: Choice(fmean(item.arms[arm].score for item in items), _cost(items, arm))
+        for arm in items[0].arms
+    }
 
 
 def _cost(items: Sequence[ItemOutcome], arm: str) -> float:
@@ -208,34 +220,37 @@ def _always_cheapest(items: Sequence[ItemOutcome]) -> Chooser:
 
 def _by_size(items: Sequence[ItemOutcome]) -> Chooser:
     middle = median(len(item.question) for item in items)
-    large, small = best_arm(items), min(items[0].arms, key=lambda arm: _cost(items, arm))
+    large, small = best_arm(means_of(items)), min(items[0].arms, key=lambda arm: _cost(items, arm))
     return lambda item: large if len(item.question) > middle else small
 
 
-def _all(items: Sequence[ItemOutcome]) -> Likeness:
-    return lambda _: items
+def _all(items: Sequence[ItemOutcome]) -> Expectation:
+    means = means_of(items)
+    return lambda _: means
 
 
-def _of_family(items: Sequence[ItemOutcome]) -> Likeness:
+def _of_family(items: Sequence[ItemOutcome]) -> Expectation:
     families: dict[str, list[ItemOutcome]] = {}
     for item in items:
         families.setdefault(item.family, []).append(item)
-    return lambda item: families.get(item.family, items)
+    means = {family: means_of(each) for family, each in families.items()}
+    of_all = means_of(items)
+    return lambda item: means.get(item.family, of_all)
 
 
-def _nearest(items: Sequence[ItemOutcome]) -> Likeness:
+def _nearest(items: Sequence[ItemOutcome]) -> Expectation:
     words = [Counter(item.question.lower().split()) for item in items]
     spread = Counter(word for each in words for word in each)
     weight = {word: math.log(1 + len(items) / count) for word, count in spread.items()}
     vectors = [_vector(each, weight) for each in words]
 
-    def like(item: ItemOutcome) -> Sequence[ItemOutcome]:
+    def expected(item: ItemOutcome) -> Mapping[str, Choice]:
         own = _vector(Counter(item.question.lower().split()), weight)
         near = [sum(own.get(word, 0.0) * value for word, value in each.items()) for each in vectors]
         places = sorted(range(len(items)), key=lambda place: (-near[place], place))
-        return [items[place] for place in places[:NEIGHBOURS]]
+        return means_of([items[place] for place in places[:NEIGHBOURS]])
 
-    return like
+    return expected
 
 
 def _vector(words: Counter[str], weight: Mapping[str, float]) -> dict[str, float]:

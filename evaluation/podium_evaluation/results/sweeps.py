@@ -1,13 +1,13 @@
 """Accuracy under seven budgets: a curve for every arm, and for every rule of choosing an arm."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from statistics import fmean
 
 from podium_evaluation.results.baselines import (
     LEARNERS,
     ORACLE,
-    Chooser,
     ItemOutcome,
     Learner,
     best_arm,
@@ -75,35 +75,44 @@ def rule_curves(
     """
     if len(items) < 4 or len(items[0].arms) < 2:
         return []
-    rules: Mapping[str, Callable[[float], Chooser]] = {
-        ORACLE: lambda limit: _within(items, lambda _: lambda item: [item], limit),
-        **{
-            name: lambda limit, learner=learner: crossed(  # type: ignore[misc]
-                items, lambda seen: _within(seen, learner, limit), known
-            )
-            for name, learner in LEARNERS.items()
-        },
-    }
+    oracle = WeighingRule(items, lambda _: lambda item: item.arms)
+    rules: dict[str, Callable[[ItemOutcome], WeighingRule]] = {ORACLE: lambda _: oracle}
+    for name, learner in LEARNERS.items():
+        rules[name] = crossed(items, partial(WeighingRule, learner=learner), known)
     return [
-        Curve(name, [_point(items, limit, chooser(limit)) for limit in limits])
-        for name, chooser in rules.items()
+        Curve(name, [_point(items, limit, rule) for limit in limits])
+        for name, rule in rules.items()
     ]
 
 
-def _within(known: Sequence[ItemOutcome], learner: Learner, limit: float) -> Chooser:
-    like = learner(known)
-    alike = [like(item) for item in known]
-    highest = max(fmean(item.arms[arm].cost for item in known) for arm in known[0].arms)
-    scale = 1 / highest if highest else 0.0
-    for weight in WEIGHTS:
-        chosen = [best_arm(each, weight * scale) for each in alike]
-        costs = (item.arms[arm].cost for item, arm in zip(known, chosen, strict=True))
-        if fmean(costs) <= limit:
-            break
-    return lambda item: best_arm(like(item), weight * scale)
+class WeighingRule:
+    """Chooses by what was learnt, with the least weight of cost that keeps within a limit."""
+
+    def __init__(self, known: Sequence[ItemOutcome], learner: Learner) -> None:
+        self._known = known
+        self._expected = learner(known)
+        self._expectations = [self._expected(item) for item in known]
+        highest = max(fmean(item.arms[arm].cost for item in known) for arm in known[0].arms)
+        self._scale = 1 / highest if highest else 0.0
+        self._weights: dict[float, float] = {}
+
+    def choose(self, item: ItemOutcome, limit: float) -> str:
+        if limit not in self._weights:
+            self._weights[limit] = self._weight(limit)
+        return best_arm(self._expected(item), self._weights[limit])
+
+    def _weight(self, limit: float) -> float:
+        for weight in WEIGHTS:
+            chosen = [best_arm(each, weight * self._scale) for each in self._expectations]
+            costs = (item.arms[arm].cost for item, arm in zip(self._known, chosen, strict=True))
+            if fmean(costs) <= limit:
+                break
+        return weight * self._scale
 
 
-def _point(items: Sequence[ItemOutcome], limit: float, choose: Chooser) -> SweepPoint:
-    made = [item.arms[choose(item)] for item in items]
+def _point(
+    items: Sequence[ItemOutcome], limit: float, rule: Callable[[ItemOutcome], WeighingRule]
+) -> SweepPoint:
+    made = [item.arms[rule(item).choose(item, limit)] for item in items]
     score = mean_interval([[each.score] for each in made])
     return SweepPoint(limit, fmean(each.cost for each in made), score)

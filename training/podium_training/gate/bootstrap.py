@@ -27,6 +27,10 @@ def paired_interval(
     """
     if not differences:
         raise ValueError("no pairs to compare")
+    if len(set(differences)) == 1:
+        # So is every resample of them.
+        [same] = set(differences)
+        return Interval(same, same, same)
     # Slow to import, and needed here alone.
     import numpy as np  # noqa: PLC0415
 
