@@ -126,11 +126,7 @@ def _recorded_usage(posted: Entry, price: PriceVersion | None) -> Usage:
     if price is None:
         at = posted.occur_time.isoformat(timespec="seconds")
         raise NotSettleable(key, f"{posted.call.sku} had no price at {at}; import one")
-    if (
-        cost_of(
-            replace(usage, quantities=price.with_call(usage.quantities)), price, posted.occur_time
-        )
-        is None
-    ):
+    whole = replace(usage, quantities=price.with_call(usage.quantities))
+    if cost_of(whole, price, posted.occur_time) is None:
         raise NotSettleable(key, "its price does not cover what it used; import one that does")
     return usage

@@ -43,7 +43,7 @@ from podium_kit.wire import (
 )
 from podium_kit.wire.values import file_to_proto
 
-# Parts that nobody reads are what a call costs that is cut off.
+# Parts that no caller reads are gathered: they are what a call costs that is cut off.
 UNREAD_INTERVAL_S = 0.25
 CALLER_GONE = "the caller was gone before the model had answered"
 

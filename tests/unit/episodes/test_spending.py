@@ -292,7 +292,7 @@ async def test_a_call_waits_for_adapters_that_are_away() -> None:
     assert platform.open and platform.call == CALL
 
 
-async def test_parts_that_nobody_reads_are_paid_for_when_the_call_is_cut_off() -> None:
+async def test_unread_parts_are_paid_for_when_the_call_is_cut_off() -> None:
     news = CallNews(with_parts=False)
     sent = adapters_pb.SentRequest()
     sent.usage.source = usage_pb2.USAGE_SOURCE_ESTIMATED
