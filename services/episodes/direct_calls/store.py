@@ -130,11 +130,11 @@ class DirectCallStore:
                 if files.attachments:
                     await store_files(connection, call.tenant, call.id, files, self._quota)
                 return call
-        if not place.is_free and (found := await self.find(call.id)) is not None:
-            return found
-        if not place.is_free:
+        if place.is_free:
+            return await self.load(call.id)
+        if (found := await self.find(call.id)) is None:
             raise TooManyDirectCalls(running_limit)
-        return await self.load(call.id)
+        return found
 
     async def find(self, call_id: str) -> StoredCall | None:
         """Returns the call of any tenant that has the id."""
