@@ -23,6 +23,9 @@ class BoundedHttp(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        # Paths may hold prompts and keys. uvicorn's own setting does not bind when another
+        # server of the process, or a test's capture, has given its logger a handler.
+        self.access_log = False
         self._start_clock()
 
     def connection_lost(self, exc: Exception | None) -> None:

@@ -181,7 +181,7 @@ async def test_so_does_a_task_of_mcp() -> None:
 
 
 async def test_the_server_ends_when_they_have_left() -> None:
-    config = uvicorn.Config(FastAPI(), lifespan="off", timeout_graceful_shutdown=0)
+    config = uvicorn.Config(FastAPI(), lifespan="off", log_config=None, timeout_graceful_shutdown=0)
     config.load()
     server = DrainingServer(config, asyncio.Event(), 0)
     server.servers, server.lifespan = [], config.lifespan_class(config)
