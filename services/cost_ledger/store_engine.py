@@ -26,6 +26,7 @@ KEYED_LOOKUPS = {
     "enable_seqscan": "off",
     "enable_bitmapscan": "off",
     "enable_material": "off",
+    "enable_memoize": "off",
     "enable_hashjoin": "off",
     "enable_mergejoin": "off",
     "plan_cache_mode": "force_generic_plan",
@@ -50,7 +51,7 @@ async def _keep_as_it_is(_: object) -> None:
     pass
 
 
-SET_SCOPE = text("SELECT set_config('ledger.tenants', CAST(:tenants AS text), true)").bindparams(
+SET_SCOPE = text("SELECT set_scope(:tenants, true)").bindparams(
     bindparam("tenants", type_=ARRAY(TEXT))
 )
 

@@ -9,7 +9,6 @@ one row takes plain values, which for a single operation is cheaper than an arra
 from functools import cache
 
 from cost_ledger.journal.store_rows import (
-    ACCOUNTS,
     ENTRY_COLUMNS,
     HOLD_CHANGE_COLUMNS,
     HOLD_COLUMNS,
@@ -50,7 +49,6 @@ WINDOW_COLUMNS = {
     "posted": "numeric",
     "held": "numeric",
 }
-BALANCE_COLUMNS = {"tenant": "text", "unit": "text"} | dict.fromkeys(ACCOUNTS, "numeric")
 
 COLUMNS = {
     "heads": HEAD_COLUMNS,
@@ -60,7 +58,6 @@ COLUMNS = {
     "answers": IDEMPOTENCY_COLUMNS,
     "opened_windows": WINDOW_COLUMNS,
     "moved_windows": WINDOW_COLUMNS,
-    "balances": BALANCE_COLUMNS,
 }
 
 
@@ -72,10 +69,6 @@ def _insert(table: str, columns: dict[str, str]) -> str:
 def _changes() -> str:
     names = HOLD_CHANGE_COLUMNS.keys() - {"tenant", "key"}
     return ", ".join(f"{name} = n.{name}" for name in sorted(names))
-
-
-def _sums() -> str:
-    return ", ".join(f"{name} = balance.{name} + excluded.{name}" for name in ACCOUNTS)
 
 
 PARTS = {
@@ -97,8 +90,6 @@ PARTS = {
         UPDATE budget_window w SET posted = w.posted + n.posted, held = w.held + n.held
         FROM {rows} WHERE (w.tenant, w.budget_id, w.start) = (n.tenant, n.budget_id, n.start)
     """,
-    "balances": _insert("balance", BALANCE_COLUMNS)
-    + f" ON CONFLICT (tenant, unit) DO UPDATE SET {_sums()}",
 }
 
 

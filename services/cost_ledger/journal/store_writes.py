@@ -1,5 +1,4 @@
 from collections.abc import Iterable
-from operator import add
 from typing import Any
 
 from cost_ledger.journal.store_rows import (
@@ -9,7 +8,6 @@ from cost_ledger.journal.store_rows import (
     idempotency_values,
 )
 from cost_ledger.journal.store_statements import Shape, write_statement
-from cost_ledger.models import ZERO, Entry, Postings
 from cost_ledger.posting.books import Books
 
 Values = tuple[Any, ...]
@@ -46,7 +44,6 @@ def parts_of(books: Books) -> dict[str, list[Values]]:
         "answers": [idempotency_values(*key, answer) for key, answer in written.answers.items()],
         "opened_windows": opened,
         "moved_windows": moved,
-        "balances": _balances(written.entries.values()),
     }
 
 
@@ -76,21 +73,3 @@ def _windows(books: Books) -> tuple[list[Values], list[Values]]:
         at = (window.tenant, window.budget_id, window.start)
         (opened if at in missing else moved).append((*at, delta.posted, delta.held))
     return opened, moved
-
-
-def _balances(entries: Iterable[Entry]) -> list[Values]:
-    sums: dict[tuple[str, str], Values] = {}
-    for entry in entries:
-        for unit, amounts in _by_unit(entry.postings):
-            key = entry.call.tenant, unit
-            before = sums.get(key)
-            sums[key] = tuple(map(add, before, amounts)) if before else amounts
-    return [(*key, *amounts) for key, amounts in sums.items()]
-
-
-def _by_unit(posted: Postings) -> Iterable[tuple[str, Values]]:
-    if posted.hold_unit:
-        yield posted.hold_unit, (posted.held, posted.available, ZERO, ZERO, ZERO, ZERO)
-    if posted.unit:
-        costs = (posted.spend, posted.provisional, posted.suspense, posted.payable)
-        yield posted.unit, (ZERO, ZERO, *costs)

@@ -213,9 +213,9 @@ BEHIND = text("SELECT tenants_behind() AS tenant")
 ROLL_UP = text(
     """
     WITH scope AS MATERIALIZED (
-        SELECT set_config('ledger.tenants', CAST(CAST(:tenants AS text[]) AS text), true) AS tenants
+        SELECT set_scope(:tenants, true) AS tenants
     )
-    SELECT roll_up(CAST(scope.tenants AS text[]), :count_max) FROM scope
+    SELECT roll_up(scope.tenants, :count_max) FROM scope
     """
 ).bindparams(bindparam("tenants", type_=ARRAY(TEXT)))
 

@@ -49,10 +49,6 @@ HEAD = """
     INSERT INTO ledger_head (tenant, sequence, hash)
     SELECT tenant, sequence, hash FROM entry WHERE tenant = $1 ORDER BY sequence DESC LIMIT 1
 """
-BALANCE = """
-    INSERT INTO balance SELECT tenant, unit, 0, 0, sum(spend), 0, 0, sum(payable) FROM entry
-    WHERE tenant = $1 GROUP BY tenant, unit
-"""
 
 
 def tenant_name(number: int) -> str:
@@ -76,7 +72,6 @@ async def _write(owner_url: str, waiting: Iterator[int], entries: int) -> None:
         async with connection.transaction():
             await connection.execute(ENTRIES, tenant, entries // TENANTS)
             await connection.execute(HEAD, tenant)
-            await connection.execute(BALANCE, tenant)
     await connection.close()
 
 

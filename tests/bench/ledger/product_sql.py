@@ -118,7 +118,10 @@ def _transaction(operations: list[Operation], rows: int) -> str:
         for part, is_single in shape
         for column, kind in zip(zip(*parts[part], strict=True), COLUMNS[part].values(), strict=True)
     ]
-    return f"{_read(operations[0], rows)}{_filled(write_statement(shape), arguments)};\n"
+    return (
+        f"{_keys(rows)}{_read(operations[0], rows)}{_sequences(rows)}"
+        f"{_filled(write_statement(shape), arguments)};\n"
+    )
 
 
 PER_CALL = {"entries", "new_holds", "changed_holds", "answers"}
@@ -154,15 +157,31 @@ _TENANT = "('bench-' || :tenant)"
 _KEY = "(:client_id || '/' || :run || '/' || :n || '/' || i)"
 
 
+# A service sends arrays: building one wherever it is used would be measured as the ledger's.
+_KEYS, _SEQUENCES = ":keys::text[]", ":sequences::bigint[]"
+
+
+def _keys(rows: int) -> str:
+    return _built(_KEY, "keys", rows)
+
+
+def _sequences(rows: int) -> str:
+    return _built("(:sequence + i)", "sequences", rows)
+
+
+def _built(expression: str, name: str, rows: int) -> str:
+    if rows == 1:
+        return ""
+    return f"SELECT array_agg({expression}) AS {name} FROM generate_series(1, {rows}) i \\gset\n"
+
+
 def _array(column: Iterable[object], kind: str, rows: int) -> str:
     """The values of a column, for `rows` calls instead of the one that was decided."""
     (value,) = column
     if rows == 1:
         return _last((value,), 1)
-    # A service sends arrays; building one value by value would be measured as the ledger's.
-    if value not in (KEY, SEQUENCE + 1):
-        return f"array_fill({_expression(value)}::{kind}, ARRAY[{rows}])"
-    return f"(SELECT array_agg({_expression(value)}::{kind}) FROM generate_series(1, {rows}) i)"
+    built = {KEY: _KEYS, SEQUENCE + 1: _SEQUENCES}.get(value)
+    return built or f"array_fill({_expression(value)}::{kind}, ARRAY[{rows}])"
 
 
 def _last(column: Iterable[object], rows: int) -> str:

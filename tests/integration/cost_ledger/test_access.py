@@ -1,10 +1,12 @@
 from datetime import UTC, datetime
+from itertools import combinations
 
 import grpc
 import pytest
 from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
 
+from cost_ledger.errors import JournalRejected
 from integration.cost_ledger.builders import (
     make_budget,
     make_capture,
@@ -127,6 +129,30 @@ async def test_no_table_shows_a_row_of_another_tenant(ledger: RunningLedger) -> 
         assert await rows_of(connection, "SELECT count(*) FROM entry") == [(2,)]
     async with as_tenants(ledger) as connection:
         assert await rows_of(connection, "SELECT * FROM entry") == []
+
+
+NAMES = ["", "a", "aa", "a,a", "{a}", 'a"', "a'", "a%", "ä"]
+
+
+async def test_a_scope_has_its_tenants_and_no_others(ledger: RunningLedger) -> None:
+    scopes = [*combinations(NAMES, 0), *combinations(NAMES, 1), *combinations(NAMES, 2)]
+    async with as_tenants(ledger) as connection:
+        for scope in scopes:
+            await rows_of(connection, "SELECT set_scope(:scope, true)", scope=list(scope))
+            seen = await rows_of(
+                connection,
+                "SELECT n FROM unnest(CAST(:n AS text[])) n WHERE is_in_scope(n)",
+                n=NAMES,
+            )
+            assert [name for (name,) in seen] == list(scope)
+            ((listed,),) = await rows_of(connection, "SELECT tenants_in_scope()")
+            assert (listed or []) == list(scope)
+
+
+async def test_a_name_that_would_open_the_rows_of_others_is_rejected(ledger: RunningLedger) -> None:
+    with pytest.raises(JournalRejected):
+        async with as_tenants(ledger, "a\x1facme\x1fb"):
+            pass
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from cost_ledger.audit.verification import broken_chain
 from cost_ledger.journal.store_rows import entry_from_json
 from cost_ledger.models import Entry
 from embedded_servers import Database
+from integration.cost_ledger.audit.auditor import roll_up
 from integration.cost_ledger.builders import (
     GPT5,
     make_capture,
@@ -321,6 +322,7 @@ async def test_the_postings_of_every_kind_of_entry_sum_to_zero_per_unit(
             amounts = [Decimal(each.amount) for each in entry.postings if each.unit == unit]
             assert len(amounts) > 1
             assert sum(amounts) == 0
+    await roll_up(ledger)
     async with as_owner(ledger) as connection:
         assert await rows_of(connection, UNBALANCED) == []
         assert await rows_of(connection, DRIFTED) == []

@@ -85,7 +85,7 @@ CREATE FUNCTION read_books(
     scopes json, OUT now timestamptz, OUT heads json, OUT known json, OUT statuses json
 ) STABLE LANGUAGE plpgsql AS $$
 BEGIN
-    PERFORM set_config('ledger.tenants', CAST(tenants AS text), false);
+    tenants := set_scope(tenants, false);
     heads := (
         SELECT json_agg(head) FROM (
             SELECT h.tenant, h.sequence, encode(h.hash, 'hex') AS hash, h.closed_before,
@@ -116,7 +116,7 @@ CREATE FUNCTION read_books_under_lock(
     scopes json, OUT now timestamptz, OUT heads json, OUT known json, OUT statuses json
 ) LANGUAGE plpgsql AS $$
 BEGIN
-    PERFORM set_config('ledger.tenants', CAST(tenants AS text), true);
+    tenants := set_scope(tenants, true);
     IF coalesce(json_array_length(lock_heads(tenants)), 0) < cardinality(tenants) THEN
         INSERT INTO ledger_head (tenant) SELECT unnest(tenants) ON CONFLICT DO NOTHING;
         PERFORM lock_heads(tenants);

@@ -43,6 +43,8 @@ CREATE TABLE budget_window (
     start timestamptz NOT NULL,
     posted numeric(28, 12) NOT NULL CHECK (posted >= 0),
     held numeric(28, 12) NOT NULL CHECK (held >= 0),
+    -- The budget's, copied so that a window without soft limits raises no alert without a look-up.
+    has_soft_limits boolean NOT NULL DEFAULT false,
     PRIMARY KEY (tenant, budget_id, start)
 ) WITH (fillfactor = 50);
 
@@ -124,42 +126,48 @@ RETURN CASE $1.budget_window
     ELSE $2
 END;
 
+CREATE FUNCTION has_soft_limits(budget) RETURNS boolean IMMUTABLE LANGUAGE sql
+RETURN cardinality($1.soft_limits) + cardinality($1.soft_limit_shares) > 0;
+
+CREATE FUNCTION copy_has_soft_limits() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    NEW.has_soft_limits := EXISTS (
+        SELECT FROM budget b
+        WHERE b.tenant = NEW.tenant AND b.id = NEW.budget_id AND has_soft_limits(b)
+    );
+    RETURN NEW;
+END
+$$;
+CREATE TRIGGER copy_has_soft_limits BEFORE INSERT ON budget_window
+FOR EACH ROW EXECUTE FUNCTION copy_has_soft_limits();
+
 -- Moving money raises the alerts, in the same transaction and once each. Most budgets have no soft
--- limits, and to start a statement that raises nothing was a tenth of a call's cost in the database.
+-- limits, and to look whether one has was a tenth of a call's cost in the database.
 CREATE FUNCTION raise_alerts() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-    IF EXISTS (
-        SELECT FROM moved
-        JOIN budget b ON (b.tenant, b.id) = (moved.tenant, moved.budget_id)
-        WHERE moved.posted > 0 AND cardinality(b.soft_limits) + cardinality(b.soft_limit_shares) > 0
-    ) THEN
-        INSERT INTO budget_alert (tenant, budget_id, start, soft_limit, share, posted, hard_limit)
-        SELECT b.tenant, b.id, alert_start(b, moved.start), soft.amount, soft.share,
-               spent.posted, now.hard_limit
-        FROM moved
-        JOIN budget b ON (b.tenant, b.id) = (moved.tenant, moved.budget_id)
-            AND cardinality(b.soft_limits) + cardinality(b.soft_limit_shares) > 0
-        CROSS JOIN LATERAL (
-            SELECT sum(w.posted) AS posted FROM budget_window w
-            WHERE w.tenant = b.tenant AND w.budget_id = b.id
-              AND w.start BETWEEN window_first(b, moved.start) AND moved.start
-        ) spent
-        CROSS JOIN LATERAL (SELECT limit_at(b, ledger_clock()) AS hard_limit) now
-        CROSS JOIN LATERAL (
-            SELECT amount, 0 AS share FROM unnest(b.soft_limits) AS amount
-            UNION ALL
-            SELECT 0, share FROM unnest(b.soft_limit_shares) AS share
-        ) soft
-        WHERE moved.posted > 0 AND spent.posted >= soft.amount + soft.share * now.hard_limit
-        ON CONFLICT DO NOTHING;
-    END IF;
+    INSERT INTO budget_alert (tenant, budget_id, start, soft_limit, share, posted, hard_limit)
+    SELECT b.tenant, b.id, alert_start(b, NEW.start), soft.amount, soft.share,
+           spent.posted, now.hard_limit
+    FROM budget b
+    CROSS JOIN LATERAL (
+        SELECT sum(w.posted) AS posted FROM budget_window w
+        WHERE w.tenant = b.tenant AND w.budget_id = b.id
+          AND w.start BETWEEN window_first(b, NEW.start) AND NEW.start
+    ) spent
+    CROSS JOIN LATERAL (SELECT limit_at(b, ledger_clock()) AS hard_limit) now
+    CROSS JOIN LATERAL (
+        SELECT amount, 0 AS share FROM unnest(b.soft_limits) AS amount
+        UNION ALL
+        SELECT 0, share FROM unnest(b.soft_limit_shares) AS share
+    ) soft
+    WHERE b.tenant = NEW.tenant AND b.id = NEW.budget_id
+      AND spent.posted >= soft.amount + soft.share * now.hard_limit
+    ON CONFLICT DO NOTHING;
     RETURN NULL;
 END
 $$;
-CREATE TRIGGER raise_alerts_on_insert AFTER insert ON budget_window
-REFERENCING NEW TABLE AS moved FOR EACH STATEMENT EXECUTE FUNCTION raise_alerts();
-CREATE TRIGGER raise_alerts_on_update AFTER update ON budget_window
-REFERENCING NEW TABLE AS moved FOR EACH STATEMENT EXECUTE FUNCTION raise_alerts();
+CREATE TRIGGER raise_alerts AFTER INSERT OR UPDATE OF posted ON budget_window
+FOR EACH ROW WHEN (NEW.has_soft_limits AND NEW.posted > 0) EXECUTE FUNCTION raise_alerts();
 
 -- The relay publishes for every tenant; another replica takes others instead of waiting.
 CREATE FUNCTION owed_alerts(count_max integer) RETURNS TABLE (tenant text, sequence bigint)
@@ -170,12 +178,10 @@ $$;
 REVOKE EXECUTE ON FUNCTION owed_alerts(integer) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION owed_alerts(integer) TO cost_ledger_service;
 
-SELECT protect('budget');
-SELECT protect('budget_window');
+SELECT protect_keyed('budget');
+SELECT protect_keyed('budget_window');
 SELECT protect('budget_version');
 SELECT protect('budget_alert');
-ALTER POLICY of_tenants_in_scope ON budget_window
-USING (tenant COLLATE "C" = ANY (CAST((SELECT tenants_in_scope()) AS text[])));
 
 GRANT SELECT, INSERT, UPDATE ON budget, budget_window TO cost_ledger_service;
 GRANT SELECT, INSERT ON budget_version, budget_alert TO cost_ledger_service;
@@ -186,6 +192,10 @@ GRANT UPDATE (publish_time) ON budget_alert TO cost_ledger_service;
 CREATE FUNCTION count_budget_change() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     UPDATE ledger_head SET budget_changes = budget_changes + 1 WHERE tenant = NEW.tenant;
+    IF has_soft_limits(OLD) <> has_soft_limits(NEW) THEN
+        UPDATE budget_window SET has_soft_limits = has_soft_limits(NEW)
+        WHERE tenant = NEW.tenant AND budget_id = NEW.id;
+    END IF;
     RETURN NULL;
 END
 $$;

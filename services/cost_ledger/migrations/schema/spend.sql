@@ -44,6 +44,19 @@ CREATE TABLE rollup_day (
 ) WITH (fillfactor = 80);
 CREATE INDEX rollup_day_by_day ON rollup_day (day);
 
+-- The accounts of every tenant up to the same watermark, by unit.
+CREATE TABLE balance (
+    tenant text NOT NULL,
+    unit text NOT NULL,
+    held numeric(28, 12) NOT NULL,
+    available numeric(28, 12) NOT NULL,
+    spend numeric(28, 12) NOT NULL,
+    provisional numeric(28, 12) NOT NULL,
+    suspense numeric(28, 12) NOT NULL,
+    payable numeric(28, 12) NOT NULL,
+    PRIMARY KEY (tenant, unit)
+) WITH (fillfactor = 50);
+
 -- Adds what is new for the tenants, at most so many entries; returns how many they were. A tenant
 -- that is not behind is neither locked nor written. The head is read with the lock: entries up to
 -- it are committed and never change. Ordered, so that two of these never wait for each other in a
@@ -113,6 +126,24 @@ BEGIN
             audio_output = coalesce(r.audio_output + excluded.audio_output, r.audio_output, excluded.audio_output),
             provider_cost = coalesce(r.provider_cost + excluded.provider_cost, r.provider_cost, excluded.provider_cost);
 
+        INSERT INTO balance AS b (
+            tenant, unit, held, available, spend, provisional, suspense, payable
+        )
+        SELECT e.tenant, u.unit, sum(u.held), sum(u.available), sum(u.spend), sum(u.provisional),
+               sum(u.suspense), sum(u.payable)
+        FROM entry e
+        CROSS JOIN LATERAL (VALUES
+            (e.hold_unit, e.held, e.available, 0, 0, 0, 0),
+            (e.unit, 0, 0, e.spend, e.provisional, e.suspense, e.payable)
+        ) AS u(unit, held, available, spend, provisional, suspense, payable)
+        WHERE e.tenant = mark.tenant AND e.sequence > mark.after AND e.sequence <= until
+          AND u.unit <> ''
+        GROUP BY 1, 2
+        ON CONFLICT (tenant, unit) DO UPDATE
+        SET held = b.held + excluded.held, available = b.available + excluded.available,
+            spend = b.spend + excluded.spend, provisional = b.provisional + excluded.provisional,
+            suspense = b.suspense + excluded.suspense, payable = b.payable + excluded.payable;
+
         UPDATE rollup_watermark w SET sequence = until WHERE w.tenant = mark.tenant;
         total := total + until - mark.after;
     END LOOP;
@@ -154,6 +185,7 @@ GRANT EXECUTE ON FUNCTION
 
 SELECT protect('rollup_watermark');
 SELECT protect('rollup_day');
+SELECT protect('balance');
 
 GRANT SELECT ON charge TO cost_ledger_service;
-GRANT SELECT, INSERT, UPDATE ON rollup_watermark, rollup_day TO cost_ledger_service;
+GRANT SELECT, INSERT, UPDATE ON rollup_watermark, rollup_day, balance TO cost_ledger_service;
