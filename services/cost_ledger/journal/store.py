@@ -20,6 +20,7 @@ from cost_ledger.journal.store_rows import (
     hold_from_row,
     idempotency_record_from_row,
     moment,
+    with_documents,
 )
 from cost_ledger.journal.store_statements import (
     READ_BOOKS,
@@ -117,8 +118,12 @@ async def _open(connection: Connection, statement: str, operations: list[Operati
     )
     heads = {head["tenant"]: head_from_row(head) for head in parsed(row["heads"]) or ()}
     books = Books(now=row["now"], loaded=Rows(heads=heads))
-    for found in parsed(row["known"]) or ():
-        _add_found(books.loaded, found)
+    for answer in row["answers"] or ():
+        key = answer["tenant"], answer["operation"], answer["key"]
+        books.loaded.answers[key] = idempotency_record_from_row(answer)
+    for record in row["holds"] or ():
+        hold = hold_from_row(with_documents(record))
+        books.loaded.holds[hold.call.tenant, hold.call.key] = hold
     books.statuses = _statuses(row["statuses"])
     return books
 
@@ -130,16 +135,6 @@ def _key(operation: Operation) -> tuple[str, str, str, str]:
 
 def _columns(rows: Iterable[tuple[Any, ...]]) -> Iterable[tuple[Any, ...]]:
     return zip(*rows, strict=True)
-
-
-def _add_found(rows: Rows, found: dict[str, Any]) -> None:
-    tenant = found["tenant"]
-    if found["answer"]:
-        key = tenant, found["operation"], found["key"]
-        rows.answers[key] = idempotency_record_from_row(found["answer"])
-    if found["hold"]:
-        hold = hold_from_row(found["hold"])
-        rows.holds[tenant, hold.call.key] = hold
 
 
 def _sequences(operations: list[Operation], books: Books) -> set[tuple[str, int]]:

@@ -87,13 +87,10 @@ HOLD_COLUMNS = {
     "posted_sequence": "bigint",
     "fallbacks": "json",
 }
-# What of a hold may change, and whose it is.
+HOLD_DOCUMENTS = ("windows", "worst_case", "fallbacks")
+# What of a hold changes, and which hold it is.
 HOLD_CHANGE_COLUMNS = {
-    name: HOLD_COLUMNS[name]
-    for name in (
-        *("tenant", "key", "windows", "worst_case", "amount", "currency"),
-        *("state", "dispatched", "expire_time", "posted_sequence"),
-    )
+    name: HOLD_COLUMNS[name] for name in ("tenant", "key", "state", "dispatched", "posted_sequence")
 }
 IDEMPOTENCY_COLUMNS = {
     "tenant": "text",
@@ -155,19 +152,8 @@ def hold_values(hold: Hold) -> tuple[object, ...]:
 
 
 def hold_change_values(hold: Hold) -> tuple[object, ...]:
-    amount = hold.amount
-    return (
-        hold.call.tenant,
-        hold.call.key,
-        _windows_text(hold.call),
-        json.dumps(quantities_text(hold.worst_case)),
-        amount.amount if amount else None,
-        amount.currency_code if amount else None,
-        hold.state.value,
-        hold.dispatched,
-        hold.expire_time,
-        hold.posted_sequence,
-    )
+    key = hold.call.tenant, hold.call.key
+    return (*key, hold.state.value, hold.dispatched, hold.posted_sequence)
 
 
 def idempotency_values(
@@ -212,6 +198,11 @@ def entry_from_row(row: Row) -> Entry:
     )
 
 
+def with_documents(record: Row) -> dict[str, Any]:
+    """A hold's record as the driver gives it, with its columns of JSON parsed."""
+    return {**record, **{name: parsed(record[name]) for name in HOLD_DOCUMENTS}}
+
+
 def hold_from_row(row: Row) -> Hold:
     return Hold(
         call=_call_from_row(row),
@@ -242,7 +233,7 @@ def idempotency_record_from_row(row: Row) -> IdempotencyRecord:
     return IdempotencyRecord(
         row["request_hash"],
         row["sequence"],
-        _rejection_from_row(row["rejection"]),
+        _rejection_from_row(parsed(row["rejection"])),
         occur_time and moment(occur_time),
     )
 

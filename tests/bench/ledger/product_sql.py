@@ -149,7 +149,8 @@ def _read(operation: Operation, rows: int) -> str:
         keys,
         json,
     ]
-    fields = "now, (heads->0->>'sequence')::bigint AS sequence"
+    # Rows are sent in their binary form, which pgbench does not ask for.
+    fields = "(heads->0->>'sequence')::bigint AS sequence, length(array_send(holds)) AS size"
     return _filled(READ_BOOKS.replace("*", fields), arguments) + " \\gset\n"
 
 

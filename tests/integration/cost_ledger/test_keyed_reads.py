@@ -46,7 +46,7 @@ WINDOWS = """
     ON CONFLICT DO NOTHING
 """
 READ = """
-    SELECT read_keys('{acme}', '{record}', '{key-7}', '{key-7}'),
+    SELECT read_answers('{acme}', '{record}', '{key-7}'), read_holds('{acme}', '{key-7}'),
            read_statuses('[{"tenant": "acme", "scope": "user", "scope_id": "user-7"}]', now())
 """
 ROWS_READ = """

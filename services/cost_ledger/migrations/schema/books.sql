@@ -14,32 +14,36 @@ BEGIN
 END
 $$;
 
--- The result and the hold that each key already has. A join lets the planner read all keys of a
--- tenant once and compare each with each; for a few that is the best plan, and a connection keeps
--- it for the millionth. OFFSET 0 keeps a look-up apart, so that it is made once for each key, by
--- the whole key.
-CREATE FUNCTION read_keys(
-    tenants text[], operations text[], keys text[], hold_keys text[]
-) RETURNS json STABLE LANGUAGE plpgsql AS $$
+-- The answers that keys already have, and the holds of keys: rows, which cost half of what JSON does.
+-- A join lets the planner read all keys of a tenant once and compare each with each; for a few that
+-- is the best plan, and a connection keeps it for the millionth. OFFSET 0 keeps a look-up apart, so
+-- that it is made once for each key, by the whole key.
+CREATE FUNCTION read_answers(tenants text[], operations text[], keys text[]) RETURNS idempotency[]
+STABLE LANGUAGE plpgsql AS $$
 BEGIN
     RETURN (
-        SELECT json_agg(json_build_object('tenant', asked.tenant,
-                                          'operation', asked.operation,
-                                          'key', asked.key, 'answer', answered, 'hold', held))
-        FROM unnest(tenants, operations, keys, hold_keys)
-            AS asked(tenant, operation, key, hold_key)
-        LEFT JOIN LATERAL (
-            SELECT i.* FROM idempotency i
+        SELECT array_agg(answered.i)
+        FROM unnest(tenants, operations, keys) AS asked(tenant, operation, key)
+        CROSS JOIN LATERAL (
+            SELECT i FROM idempotency i
             WHERE i.tenant = asked.tenant AND i.operation = asked.operation
               AND i.key = asked.key
             OFFSET 0
-        ) answered ON true
-        LEFT JOIN LATERAL (
-            SELECT h.* FROM hold h
-            WHERE h.tenant = asked.tenant AND h.key = asked.hold_key
+        ) answered
+    );
+END
+$$;
+
+CREATE FUNCTION read_holds(tenants text[], keys text[]) RETURNS hold[]
+STABLE LANGUAGE plpgsql AS $$
+BEGIN
+    RETURN (
+        SELECT array_agg(held.h)
+        FROM unnest(tenants, keys) AS asked(tenant, key)
+        CROSS JOIN LATERAL (
+            SELECT h FROM hold h WHERE h.tenant = asked.tenant AND h.key = asked.key
             OFFSET 0
-        ) held ON true
-        WHERE answered.tenant IS NOT NULL OR held.tenant IS NOT NULL
+        ) held
     );
 END
 $$;
@@ -82,7 +86,8 @@ $$;
 -- statement, since the one that writes is a transaction of its own; the next group sets its own.
 CREATE FUNCTION read_books(
     tenants text[], asked_tenants text[], operations text[], keys text[], hold_keys text[],
-    scopes json, OUT now timestamptz, OUT heads json, OUT known json, OUT statuses json
+    scopes json, OUT now timestamptz, OUT heads json, OUT answers idempotency[],
+    OUT holds hold[], OUT statuses json
 ) STABLE LANGUAGE plpgsql AS $$
 BEGIN
     tenants := set_scope(tenants, false);
@@ -94,7 +99,8 @@ BEGIN
         ) head
     );
     now := ledger_clock();
-    known := read_keys(asked_tenants, operations, keys, hold_keys);
+    answers := read_answers(asked_tenants, operations, keys);
+    holds := read_holds(asked_tenants, hold_keys);
     IF scopes IS NOT NULL THEN
         statuses := read_statuses(scopes, now);
     END IF;
@@ -113,7 +119,8 @@ $$;
 -- tenants.
 CREATE FUNCTION read_books_under_lock(
     tenants text[], asked_tenants text[], operations text[], keys text[], hold_keys text[],
-    scopes json, OUT now timestamptz, OUT heads json, OUT known json, OUT statuses json
+    scopes json, OUT now timestamptz, OUT heads json, OUT answers idempotency[],
+    OUT holds hold[], OUT statuses json
 ) LANGUAGE plpgsql AS $$
 BEGIN
     tenants := set_scope(tenants, true);
@@ -121,8 +128,8 @@ BEGIN
         INSERT INTO ledger_head (tenant) SELECT unnest(tenants) ON CONFLICT DO NOTHING;
         PERFORM lock_heads(tenants);
     END IF;
-    SELECT books.now, books.heads, books.known, books.statuses
-    INTO now, heads, known, statuses
+    SELECT books.now, books.heads, books.answers, books.holds, books.statuses
+    INTO now, heads, answers, holds, statuses
     FROM read_books(tenants, asked_tenants, operations, keys, hold_keys, scopes) books;
 END
 $$;
