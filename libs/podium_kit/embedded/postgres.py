@@ -30,6 +30,7 @@ SETTINGS = {
     "wal_buffers": "16MB",
     "max_wal_size": "2GB",
     "checkpoint_timeout": "15min",
+    "random_page_cost": "1.1",
 }
 
 
