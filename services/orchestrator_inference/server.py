@@ -1,12 +1,11 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-import httpx
-
 from orchestrator_inference.config import OrchestratorInferenceSettings
+from orchestrator_inference.engine.client import EngineClient, engine_client
 from orchestrator_inference.engine.engine import Engine, EnginePool
 from orchestrator_inference.engine.merged import MergedEngines
-from orchestrator_inference.engine.openai import OpenAiEngine, engine_client
+from orchestrator_inference.engine.openai import OpenAiEngine
 from orchestrator_inference.engine.replicas import EngineReplica, replica_urls
 from orchestrator_inference.service import Orchestrator, Policy
 from orchestrator_inference.servicer import OrchestratorServicer
@@ -76,7 +75,7 @@ def _services(orchestrator: Orchestrator, versions: VersionCatalogue) -> list[Se
 
 @asynccontextmanager
 async def _served_versions(
-    settings: OrchestratorInferenceSettings, client: httpx.AsyncClient, main: OpenAiEngine
+    settings: OrchestratorInferenceSettings, client: EngineClient, main: OpenAiEngine
 ) -> AsyncIterator[tuple[Engine, VersionRouting | None, list[BackgroundTask]]]:
     if settings.policy_store is None:
         yield main, None, []
@@ -113,7 +112,7 @@ def _merged_engines(settings: OrchestratorInferenceSettings) -> MergedEngines:
 
 
 def _replicas(
-    settings: OrchestratorInferenceSettings, client: httpx.AsyncClient, merged: MergedEngines
+    settings: OrchestratorInferenceSettings, client: EngineClient, merged: MergedEngines
 ) -> dict[Format, Replicas]:
     known: dict[str, EngineReplica] = {}
 

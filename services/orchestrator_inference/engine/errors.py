@@ -2,8 +2,7 @@
 
 from typing import Any
 
-import httpx
-
+from orchestrator_inference.engine.client import EngineReply
 from orchestrator_inference.errors import (
     ContextTooLong,
     EngineCredentialsRejected,
@@ -19,17 +18,17 @@ from podium_kit.rpc.errors import DomainError
 WHY_CHARS_MAX = 300
 
 
-def body_of(response: httpx.Response) -> Any:
+def body_of(reply: EngineReply) -> Any:
     """The JSON of a rejection, or its text."""
     try:
-        return response.json()
+        return reply.json()
     except ValueError:
-        return response.text
+        return reply.text
 
 
-def rejection(host: str, model: str, response: httpx.Response, secret: str | None) -> DomainError:
-    """The error a response that is no success means."""
-    error = ProviderError.read(response.status_code, response.headers, body_of(response))
+def rejection(host: str, model: str, reply: EngineReply, secret: str | None) -> DomainError:
+    """The error a reply that is no success means."""
+    error = ProviderError.read(reply.status, reply.headers, body_of(reply))
     kind = error.kind if error else FailureKind.TOOL_ERROR
     why = (error.message if error else "") or "no reason given"
     # Some servers quote the key they reject.
@@ -41,7 +40,7 @@ def rejection(host: str, model: str, response: httpx.Response, secret: str | Non
     if kind is FailureKind.NOT_FOUND and "model" in why.lower():
         return ModelNotFound(model, [])
     if error is None or not error.is_retryable:
-        return EngineRejected(host, response.status_code, why)
+        return EngineRejected(host, reply.status, why)
     return broken_off(host, error)
 
 

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
 
-from orchestrator_inference.engine.openai import OpenAiEngine, engine_client
+from orchestrator_inference.engine.client import engine_client
+from orchestrator_inference.engine.openai import OpenAiEngine
 from orchestrator_inference.engine.replicas import EngineReplica, replica_urls
 from orchestrator_inference.errors import EngineUnreachable
 

@@ -3,10 +3,10 @@ import hashlib
 import time
 from collections.abc import Mapping
 from dataclasses import replace
+from http import HTTPStatus
 from typing import Any
 
-import httpx
-
+from orchestrator_inference.engine.client import EngineClient, EngineReply
 from orchestrator_inference.engine.errors import rejection
 from orchestrator_inference.errors import EngineProtocolError, ModelNotFound
 from orchestrator_inference.models import EngineModel
@@ -20,13 +20,13 @@ Card = Mapping[str, Any]
 class ModelCatalogue:
     def __init__(
         self,
-        client: httpx.AsyncClient,
+        client: EngineClient,
         default: str,
         aliases: Mapping[str, str],
         families: ModelFamiliesFile,
     ) -> None:
         self._client = client
-        self._host = client.base_url.netloc.decode()
+        self._host = client.host
         self._default = aliases.get(default, default)
         self._aliases = aliases
         self._families = families
@@ -66,15 +66,14 @@ class ModelCatalogue:
         return next((model for model in self._models.values() if model.is_default), None)
 
     async def _read(self, timeout_s: float | None) -> list[EngineModel]:
-        timeout = httpx.Timeout(timeout_s) if timeout_s else httpx.USE_CLIENT_DEFAULT
-        response = await self._client.get("models", timeout=timeout)
-        if response.status_code == httpx.codes.NOT_FOUND and self._default:
+        reply = await self._client.send("GET", "models", timeout_s=timeout_s)
+        if reply.status == HTTPStatus.NOT_FOUND and self._default:
             # Some servers of a single model have no list.
             cards: list[Card] = [{"id": self._default}]
-        elif response.is_success:
-            cards = cards_of(response, self._host)
+        elif reply.is_success:
+            cards = cards_of(reply, self._host)
         else:
-            raise rejection(self._host, "", response, None)
+            raise rejection(self._host, "", reply, None)
         identity = await self._identity(cards)
         default = self._default or next((card["id"] for card in cards), "")
         models = (_model(card, default, *identity) for card in cards)
@@ -90,7 +89,7 @@ class ModelCatalogue:
         operator's.
         """
         names = {model.name, str(card.get("root") or model.name)} if model.is_vllm else {model.name}
-        url = str(self._client.base_url)
+        url = self._client.base_url
         return max(self._families.capabilities(url, name).parallel_calls for name in names)
 
     async def _identity(self, cards: list[Card]) -> tuple[str, bool, str]:
@@ -108,17 +107,17 @@ class ModelCatalogue:
         """A field of one of vLLM's own endpoints; "" where it is switched off, or another page is
         there: what passes the API on may have a root of its own.
         """
-        response = await self._client.get(self._client.base_url.join(path))
+        reply = await self._client.send("GET", self._client.from_root(path))
         try:
-            found = response.json()[field] if response.is_success else ""
+            found = reply.json()[field] if reply.is_success else ""
         except (ValueError, LookupError, TypeError):
             return ""
         return found if isinstance(found, str) else ""
 
 
-def cards_of(response: httpx.Response, host: str) -> list[Card]:
+def cards_of(reply: EngineReply, host: str) -> list[Card]:
     try:
-        return [card for card in response.json()["data"] if isinstance(card["id"], str)]
+        return [card for card in reply.json()["data"] if isinstance(card["id"], str)]
     except (ValueError, KeyError, TypeError) as error:
         raise EngineProtocolError(host, "/models is not a list of models") from error
 

@@ -6,8 +6,10 @@ import socket
 from collections.abc import Sequence
 from typing import Any
 
-import httpx
+import aiohttp
+from yarl import URL
 
+from orchestrator_inference.engine.client import EngineClient, EngineReply
 from orchestrator_inference.engine.errors import rejection
 from orchestrator_inference.engine.models import cards_of
 from orchestrator_inference.errors import EngineProtocolError, EngineUnreachable
@@ -32,15 +34,15 @@ _WHOLE_DISTRIBUTION = {
 
 
 class EngineReplica:
-    def __init__(self, client: httpx.AsyncClient, base_url: str, timeout_s: float) -> None:
+    def __init__(self, client: EngineClient, base_url: str, timeout_s: float) -> None:
         """`timeout_s` is what loading may take; a canary has at most CANARY_TIMEOUT_S of it."""
         self.url = base_url.rstrip("/")
         self._client = client
         self._timeout_s = timeout_s
 
     async def served(self) -> frozenset[str]:
-        response = await self._send("GET", "models", timeout_s=LISTING_TIMEOUT_S)
-        return frozenset(str(card["id"]) for card in cards_of(response, self.url))
+        reply = await self._send("GET", "models", timeout_s=LISTING_TIMEOUT_S)
+        return frozenset(str(card["id"]) for card in cards_of(reply, self.url))
 
     async def load(self, name: str, folder: str) -> None:
         """Loads a LoRA adapter under a name it has never had."""
@@ -63,9 +65,9 @@ class EngineReplica:
             "prompt": [list(prompt.prompt_ids) for prompt in prompts],
             "logprob_token_ids": _targets(prompts),
         }
-        response = await self._send("POST", "completions", body, timeout_s=CANARY_TIMEOUT_S)
+        reply = await self._send("POST", "completions", body, timeout_s=CANARY_TIMEOUT_S)
         try:
-            answer = response.json()
+            answer = reply.json()
             if answer["model"] != name:
                 raise EngineProtocolError(self.url, f"{answer['model']} answered for {name}")
             choices = sorted(answer["choices"], key=lambda choice: int(choice["index"]))
@@ -80,16 +82,16 @@ class EngineReplica:
 
     async def _send(
         self, method: str, path: str, body: Any = None, *, timeout_s: float = math.inf
-    ) -> httpx.Response:
+    ) -> EngineReply:
         try:
             async with asyncio.timeout(min(timeout_s, self._timeout_s)):
-                response = await self._client.request(method, f"{self.url}/{path}", json=body)
-        except (TimeoutError, httpx.TransportError) as error:
+                reply = await self._client.send(method, f"{self.url}/{path}", body)
+        except (TimeoutError, aiohttp.ClientError) as error:
             raise EngineUnreachable(self.url, error) from error
-        if not response.is_success:
+        if not reply.is_success:
             name = str((body or {}).get("lora_name") or "")
-            raise rejection(self.url, name, response, None)
-        return response
+            raise rejection(self.url, name, reply, None)
+        return reply
 
 
 def _requests(prompts: Sequence[CanaryPrompt]) -> list[list[CanaryPrompt]]:
@@ -114,12 +116,12 @@ async def replica_urls(base_url: str) -> list[str]:
 
     Behind TLS the host's name is needed, so it stays one. Raises EngineUnreachable.
     """
-    url = httpx.URL(base_url)
+    url = URL(base_url)
     if url.scheme == "https":
         return [base_url]
     loop = asyncio.get_running_loop()
     try:
         found = await loop.getaddrinfo(url.host, url.port, type=socket.SOCK_STREAM)
     except socket.gaierror as error:
-        raise EngineUnreachable(url.host, error) from error
-    return sorted({str(url.copy_with(host=entry[4][0])) for entry in found})
+        raise EngineUnreachable(url.host or base_url, error) from error
+    return sorted({str(url.with_host(str(entry[4][0]))) for entry in found})

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 from http import HTTPStatus
 from typing import Any
 
-import httpx
+import aiohttp
 
 from orchestrator_inference.engine.engine import TextListener
 from orchestrator_inference.engine.reply import NotACompletion
@@ -29,13 +29,16 @@ class BrokenOff(Exception):
         self.fault = fault
 
 
-def is_stream(response: httpx.Response) -> bool:
+def is_stream(response: aiohttp.ClientResponse) -> bool:
     """Some servers answer with the whole, whatever was asked for."""
     return bool(response.headers.get("content-type", "").startswith("text/event-stream"))
 
 
 async def read_stream(chunks: AsyncIterator[bytes], on_text: TextListener) -> Json:
-    """Returns the body. Raises BrokenOff, ValueError, and httpx.TransportError for an early end."""
+    """Returns the body.
+
+    Raises BrokenOff, ValueError, and aiohttp.ClientPayloadError for an early end.
+    """
     reply = _Reply(on_text)
     try:
         async for data in event_data(chunks, EVENT_BYTES_MAX):
@@ -79,7 +82,7 @@ class _Reply:
 
     def whole(self) -> Json:
         if self._reason is None:
-            raise httpx.RemoteProtocolError("the reply ended in the middle")
+            raise aiohttp.ClientPayloadError("the reply ended in the middle")
         choice = {
             "message": {"content": "".join(self._texts), "reasoning": "".join(self._thoughts)},
             "finish_reason": self._reason,

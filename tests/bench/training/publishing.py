@@ -4,12 +4,12 @@ import time
 from pathlib import Path
 from statistics import median
 
-import httpx
 import torch
 from peft import LoraConfig, PeftModel, get_peft_model
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from bench.figures import Figures
+from orchestrator_inference.engine.client import engine_client
 from orchestrator_inference.engine.replicas import EngineReplica
 from orchestrator_inference.versions.admission import AdmissionRules, VersionAdmission
 from podium_kit.embedded.smollm2 import SmolLM2
@@ -45,7 +45,7 @@ async def _seconds(folder: Path, engine_url: str) -> dict[str, list[float]]:
     store = VersionStore(folder)
     publisher = Publisher(store, "bench", base_digest(SmolLM2().directory), tokenizer)
     seconds: dict[str, list[float]] = {"written": [], "admitted": [], "first_token": []}
-    async with httpx.AsyncClient(trust_env=False, timeout=600) as client:
+    async with engine_client(engine_url, None, 4) as client:
         replica = EngineReplica(client, engine_url, timeout_s=600)
 
         async def adapters() -> list[EngineReplica]:
@@ -66,6 +66,8 @@ async def _seconds(folder: Path, engine_url: str) -> dict[str, list[float]]:
                 raise RuntimeError(f"{name} was not admitted: {read_report(folder, name)}")
             seconds["admitted"].append(time.perf_counter() - started)
             body = {"model": name, "prompt": "What is 2 + 2?", "max_tokens": 1}
-            (await client.post(f"{engine_url}/completions", json=body)).raise_for_status()
+            reply = await client.send("POST", "completions", body)
+            if not reply.is_success:
+                raise RuntimeError(reply.text)
             seconds["first_token"].append(time.perf_counter() - started)
     return seconds

@@ -4,13 +4,13 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from typing import Any
 
-import httpx
 import pytest
 
 from openai_server import OpenAiServer
+from orchestrator_inference.engine.client import engine_client
 from orchestrator_inference.engine.engine import EnginePool, ModelCall
 from orchestrator_inference.engine.merged import MergedEngines
-from orchestrator_inference.engine.openai import OpenAiEngine, engine_client
+from orchestrator_inference.engine.openai import OpenAiEngine
 from orchestrator_inference.engine.replicas import EngineReplica
 from orchestrator_inference.errors import ModelNotFound
 from orchestrator_inference.models import Constraint, Message, Sampling
@@ -126,7 +126,7 @@ async def test_a_canary_of_many_tokens_is_asked_in_parts() -> None:
         for number in range(PROMPTS)
     ]
     with VllmServer(make_model(vocabulary=10 * PROMPTS)) as server:
-        async with httpx.AsyncClient(trust_env=False, timeout=None, verify=False) as client:
+        async with engine_client(server.base_url, None, 4) as client:
             replica = EngineReplica(client, server.base_url, 60)
             said = await replica.logprobs(BASE, prompts)
             alone = [await replica.logprobs(BASE, [prompt]) for prompt in prompts]

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import grpc
-import httpx
 import pytest
 from safetensors.torch import load_file, save_file
 
 from builders.policy_versions import let_through, make_base, publish_adapter
+from orchestrator_inference.engine.client import engine_client
 from orchestrator_inference.engine.replicas import EngineReplica
 from orchestrator_inference.versions.admission import AdmissionRules, VersionAdmission
 from orchestrator_inference.versions.catalogue import promote, roll_back
@@ -58,7 +58,7 @@ async def serving(root: Path, servers: list[VllmServer], **rules: Any) -> AsyncI
     for server in servers:
         server.faults.clear()
         server.loaded.clear()
-    async with httpx.AsyncClient(trust_env=False, timeout=None, verify=False) as client:
+    async with engine_client(servers[0].base_url, None, 4) as client:
         replicas = [EngineReplica(client, server.base_url, 10) for server in servers]
 
         async def adapters() -> list[EngineReplica]:

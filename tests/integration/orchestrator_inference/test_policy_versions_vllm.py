@@ -1,13 +1,13 @@
 from collections.abc import AsyncIterator, Sequence
 from statistics import fmean
 
-import httpx
 import pytest
 import pytest_asyncio
 import torch
 from peft import LoraConfig, get_peft_model
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
 
+from orchestrator_inference.engine.client import EngineClient, engine_client
 from orchestrator_inference.engine.replicas import EngineReplica
 from orchestrator_inference.versions.admission import AdmissionRules, VersionAdmission
 from podium_kit.embedded.ports import free_port
@@ -69,7 +69,7 @@ async def vllm(
 
 
 class RecordingReplica(EngineReplica):
-    def __init__(self, client: httpx.AsyncClient, base_url: str, timeout_s: float) -> None:
+    def __init__(self, client: EngineClient, base_url: str, timeout_s: float) -> None:
         super().__init__(client, base_url, timeout_s)
         self.said: dict[str, list[list[float]]] = {}
 
@@ -87,7 +87,7 @@ def distance(one: list[list[float]], other: Canary) -> float:
 async def test_vllm_computes_for_each_published_version_what_its_trainer_computed(
     store: VersionStore, vllm: EmbeddedVllm
 ) -> None:
-    async with httpx.AsyncClient(trust_env=False, timeout=None) as client:
+    async with engine_client(vllm.base_url, None, 4) as client:
         replica = RecordingReplica(client, vllm.base_url, timeout_s=600)
 
         async def replicas() -> list[EngineReplica]:

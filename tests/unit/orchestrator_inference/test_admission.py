@@ -1,14 +1,15 @@
 import asyncio
+import socket
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, cast
 
-import httpx
 import pytest
 
 from builders.version_folders import write_version
 from callers import make_identity
 from orchestrator_inference.engine import replicas
+from orchestrator_inference.engine.client import engine_client
 from orchestrator_inference.engine.replicas import EngineReplica
 from orchestrator_inference.errors import EngineUnreachable
 from orchestrator_inference.versions.admission import AdmissionRules, VersionAdmission
@@ -91,21 +92,20 @@ async def test_replicas_are_asked_at_once(tmp_path: Path) -> None:
 async def test_an_engine_that_hangs_is_given_up_before_a_completion_would_be(
     limit: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def hang(request: httpx.Request) -> httpx.Response:
-        await asyncio.Event().wait()
-        raise AssertionError
-
     monkeypatch.setattr(replicas, limit, 0)
     manifest = VersionStore(tmp_path).manifest(
         write_version(VersionStore(tmp_path), NAME, Format.ADAPTER)
     )
-    async with httpx.AsyncClient(transport=httpx.MockTransport(hang)) as client:
-        replica = EngineReplica(client, "http://engine/v1", 3600)
-        with pytest.raises(EngineUnreachable):
-            if limit == "LISTING_TIMEOUT_S":
-                await replica.served()
-            else:
-                await replica.logprobs(NAME, manifest.canary.prompts)
+    # It accepts connections, and reads and answers nothing.
+    with socket.create_server(("127.0.0.1", 0)) as engine:
+        url = f"http://127.0.0.1:{engine.getsockname()[1]}/v1"
+        async with engine_client(url, None, 1) as client:
+            replica = EngineReplica(client, url, 3600)
+            with pytest.raises(EngineUnreachable):
+                if limit == "LISTING_TIMEOUT_S":
+                    await replica.served()
+                else:
+                    await replica.logprobs(NAME, manifest.canary.prompts)
 
 
 @pytest.mark.parametrize("keeps_everything", [False, True])

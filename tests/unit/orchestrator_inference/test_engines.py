@@ -2,13 +2,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
 from hypothesis import given
 from hypothesis import strategies as st
 
 from builders.orchestrator import make_completion
 from orchestrator_inference.engine import merged
+from orchestrator_inference.engine.client import EngineReply, engine_client
 from orchestrator_inference.engine.engine import EnginePool, ModelCall, TextListener
 from orchestrator_inference.engine.errors import rejection
 from orchestrator_inference.engine.merged import MergedEngines
@@ -131,13 +133,13 @@ async def test_the_client_of_an_engine_that_has_gone_is_closed_once_no_call_is_u
     async with MergedEngines(["http://engines/v1"], None, timeout_s, 4) as engines:
         (blue,) = await engines.replicas()
         assert await engines.replicas() == [blue]
-        assert not blue._client.is_closed
+        assert not blue._client._session.closed
         there[:] = [GREEN]
         (green,) = await engines.replicas()
-        assert (green.url, green._client.is_closed) == (GREEN, False)
-        assert blue._client.is_closed == closed
-    assert blue._client.is_closed
-    assert green._client.is_closed
+        assert (green.url, green._client._session.closed) == (GREEN, False)
+        assert blue._client._session.closed == closed
+    assert blue._client._session.closed
+    assert green._client._session.closed
 
 
 CALL = ModelCall(
@@ -223,33 +225,38 @@ def test_whatever_a_field_holds_can_be_sent_on_or_is_no_completion(
 def test_what_passes_by_itself_is_a_reason_to_ask_again(
     status: int, kind: type[DomainError]
 ) -> None:
-    said = httpx.Response(status, json={"error": {"message": "the operation timed out"}})
-    assert isinstance(rejection("engine", "m", said, None), kind)
+    reply = EngineReply(status, {}, b'{"error": {"message": "the operation timed out"}}')
+    assert isinstance(rejection("engine", "m", reply, None), kind)
 
 
-async def listed(card: dict[str, Any], page: httpx.Response) -> EngineModel:
-    def answer(request: httpx.Request) -> httpx.Response:
-        known = request.url.path == "/v1/models"
-        return httpx.Response(200, json={"data": [{"id": "m", **card}]}) if known else page
+async def listed(card: dict[str, Any], page: str, status: int = 200) -> EngineModel:
+    async def answer(request: web.Request) -> web.Response:
+        if request.path == "/v1/models":
+            return web.json_response({"data": [{"id": "m", **card}]})
+        return web.Response(text=page, status=status)
 
-    transport = httpx.MockTransport(answer)
-    async with httpx.AsyncClient(base_url="http://engine/v1/", transport=transport) as client:
+    app = web.Application()
+    app.router.add_get("/{path:.*}", answer)
+    async with (
+        TestServer(app) as server,
+        engine_client(str(server.make_url("/v1")), None, 1) as client,
+    ):
         [model] = await ModelCatalogue(client, "", {}, ModelFamiliesFile()).all()
     return model
 
 
 @pytest.mark.parametrize(
-    "page",
+    ("page", "status"),
     [
-        httpx.Response(200, text="<html>Welcome</html>"),
-        httpx.Response(200, json=["version"]),
-        httpx.Response(200, json={"version": 3, "chat_template": {}}),
-        httpx.Response(200, json={}),
-        httpx.Response(404),
+        ("<html>Welcome</html>", 200),
+        ('["version"]', 200),
+        ('{"version": 3, "chat_template": {}}', 200),
+        ("{}", 200),
+        ("", 404),
     ],
 )
-async def test_a_page_in_the_place_of_vllms_endpoints_says_nothing(page: httpx.Response) -> None:
-    model = await listed({"owned_by": "vllm"}, page)
+async def test_a_page_in_the_place_of_vllms_endpoints_says_nothing(page: str, status: int) -> None:
+    model = await listed({"owned_by": "vllm"}, page, status)
     assert (model.engine, model.is_vllm, model.prompt_digest) == ("vllm", True, "")
 
 
@@ -264,4 +271,4 @@ async def test_a_page_in_the_place_of_vllms_endpoints_says_nothing(page: httpx.R
     ],
 )
 async def test_a_context_that_is_no_number_is_unknown(card: dict[str, Any], tokens: int) -> None:
-    assert (await listed(card, httpx.Response(404))).context_tokens == tokens
+    assert (await listed(card, "", 404)).context_tokens == tokens
