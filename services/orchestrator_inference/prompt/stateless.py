@@ -37,17 +37,17 @@ MUST_ANSWER = "This is the last turn: give the final answer now."
 def build_stateless(
     situation: Situation, toolset: PromptToolset, room: Room, calls_max: int
 ) -> Prompt:
-    wanted = parts.wanted(situation, parts.MUST_ANSWER)
+    request = parts.request_line(situation, parts.wanted(situation, parts.MUST_ANSWER))
     bare = estimated_tokens(parts.system_line(parts.NO_LINES, calls_max))
-    needed = bare + needed_tokens(situation, toolset, room, wanted)
+    needed = bare + needed_tokens(situation, toolset, room, request)
     shown = shown_tools(situation, room, needed, toolset.listing_tokens)
     system = parts.system_line(toolset.listing_of(shown), calls_max)
-    return laid_out(situation, toolset, room, system=system, wanted=wanted, shown=shown)
+    return laid_out(situation, toolset, room, system=system, request=request, shown=shown)
 
 
-def needed_tokens(situation: Situation, toolset: PromptToolset, room: Room, wanted: str) -> int:
+def needed_tokens(situation: Situation, toolset: PromptToolset, room: Room, request: str) -> int:
     """Returns the most tokens of all parts but the tools, by the budgets of its sections."""
-    blocks, _ = _blocks(situation, toolset, room, wanted, room.prompt_tokens)
+    blocks, _ = _blocks(situation, toolset, room, request, room.prompt_tokens)
     return sum(estimated_tokens(block) for block in blocks) + SEPARATORS_TOKENS
 
 
@@ -57,21 +57,20 @@ def laid_out(
     room: Room,
     *,
     system: str,
-    wanted: str,
+    request: str,
     shown: ShownTools,
     taken: int = 0,
 ) -> Prompt:
     left = room.prompt_tokens - taken - estimated_tokens(system)
-    blocks, cut = _blocks(situation, toolset, room, wanted, left)
+    blocks, cut = _blocks(situation, toolset, room, request, left)
     text = "\n\n".join(block for block in blocks if block)
     messages = [Message("system", system), Message("user", text)]
     return Prompt(messages, (*shown.left_out(), *cut))
 
 
 def _blocks(
-    situation: Situation, toolset: PromptToolset, room: Room, wanted: str, left: int
+    situation: Situation, toolset: PromptToolset, room: Room, request: str, left: int
 ) -> tuple[list[str], list[str]]:
-    request = parts.request_line(situation, wanted)
     problem = f"Problem: {parts.problem(situation)}"
     fixed = estimated_tokens(request) + estimated_tokens(problem) + SEPARATORS_TOKENS
     left = max(0, left - fixed)
@@ -153,10 +152,10 @@ def build_template(
     them, from the definitions that go along, in the form the model was trained with. Qwen3 and the
     paper's checkpoints call tools as `<tool_call>{"name": ..., "arguments": {...}}</tool_call>`.
     """
-    wanted = parts.wanted(situation, MUST_ANSWER)
+    request = parts.request_line(situation, parts.wanted(situation, MUST_ANSWER))
     callable_tools = [tool for tool in situation.tools if situation.rules.may_call(tool.name)]
     offered = replace(situation, tools=tuple(callable_tools))
-    needed = estimated_tokens(SYSTEM) + needed_tokens(situation, toolset, room, wanted)
+    needed = estimated_tokens(SYSTEM) + needed_tokens(situation, toolset, room, request)
     shown = shown_tools(offered, room, needed, _tokens)
     functions = _functions(shown.tools, shown.description_chars_max)
     system = "\n".join(part for part in (SYSTEM, shown.note()) if part)
@@ -165,7 +164,7 @@ def build_template(
         toolset,
         room,
         system=system,
-        wanted=wanted,
+        request=request,
         shown=shown,
         taken=_tokens(shown.tools, shown.description_chars_max),
     )

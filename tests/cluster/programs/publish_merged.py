@@ -11,8 +11,7 @@ import shutil
 import sys
 from pathlib import Path
 
-import httpx
-
+from orchestrator_inference.engine.client import engine_client
 from orchestrator_inference.engine.replicas import EngineReplica
 from podium_kit.policy_versions import Canary, CanaryPrompt, Format, Manifest, VersionStore
 from podium_kit.policy_versions.canary import PROMPTS
@@ -25,8 +24,9 @@ async def main(version: str, weights: Path, model: str) -> None:
         CanaryPrompt(prompt_ids=(100 + n, 200 + n), next_ids=(300 + n,), logprobs=(-1.0,))
         for n in range(PROMPTS)
     ]
-    async with httpx.AsyncClient() as client:
-        replica = EngineReplica(client, os.environ[f"{PREFIX}ENGINE_BASE_URL"], 120)
+    url = os.environ[f"{PREFIX}ENGINE_BASE_URL"]
+    async with engine_client(url, None, 1) as client:
+        replica = EngineReplica(client, url, 120)
         answered = await replica.logprobs(model, asked)
     prompts = tuple(
         prompt.model_copy(update={"logprobs": tuple(row)})

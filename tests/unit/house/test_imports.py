@@ -14,7 +14,7 @@ NEEDED = {
     "episodes.server": [],
     "episodes.worker": ["kafka", "podium_kit.stream.clients"],
     "gateway.server": [],
-    "orchestrator_inference.server": ["httpx"],
+    "orchestrator_inference.server": [],
     "tool_adapters.server": [],
     "tool_adapters.functions.worker": [],
     "tool_registry.server": [],
