@@ -155,7 +155,8 @@ def _read(operation: Operation, rows: int) -> str:
 
 
 _TENANT = "('bench-' || :tenant)"
-_KEY = "(:client_id || '/' || :run || '/' || :n || '/' || i)"
+_CALL = "(:client_id || '/' || :run || '/' || :n || '/')"
+_KEY = f"({_CALL} || i)"
 
 
 # A service sends arrays: building one wherever it is used would be measured as the ledger's.
@@ -163,17 +164,18 @@ _KEYS, _SEQUENCES = ":keys::text[]", ":sequences::bigint[]"
 
 
 def _keys(rows: int) -> str:
-    return _built(_KEY, "keys", rows)
+    return _built(f"(SELECT {_CALL} AS first OFFSET 0) key", "key.first || i", "keys", rows)
 
 
 def _sequences(rows: int) -> str:
-    return _built("(:sequence + i)", "sequences", rows)
+    return _built("(SELECT :sequence::bigint AS last) head", "head.last + i", "sequences", rows)
 
 
-def _built(expression: str, name: str, rows: int) -> str:
+def _built(row: str, expression: str, name: str, rows: int) -> str:
     if rows == 1:
         return ""
-    return f"SELECT array_agg({expression}) AS {name} FROM generate_series(1, {rows}) i \\gset\n"
+    numbers = f"generate_series(1, {rows}) i"
+    return f"SELECT array_agg({expression}) AS {name} FROM {row}, {numbers} \\gset\n"
 
 
 def _array(column: Iterable[object], kind: str, rows: int) -> str:
