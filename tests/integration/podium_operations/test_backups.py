@@ -13,6 +13,7 @@ import pytest_asyncio
 from sqlalchemy import make_url
 
 from embedded_servers import Database
+from integration.cost_ledger.audit.auditor import roll_up
 from integration.cost_ledger.builders import make_capture, make_price, make_record, make_reserve
 from integration.cost_ledger.running_ledger import running_ledger
 from integration.podium_cli.conftest import CommandLine
@@ -54,6 +55,7 @@ async def urls(database: Database, tmp_path: Path) -> Urls:
                 await worker.Reserve(make_reserve(key))
                 await worker.Capture(make_capture(key))
             await worker.Record(make_record("c"))
+        await roll_up(ledger)
     return made
 
 
