@@ -59,7 +59,7 @@ BEGIN
 END
 $$;
 
--- For tables whose rows are looked up by key. A subquery in every table's policy was a tenth of what
+-- For tables whose rows are looked up by key. A subquery in every table's policy was a seventh of what
 -- a call cost the database. Nor can an index serve the condition: an update that joins the keys of
 -- its rows could else read every row of the tenants in scope and compare each with each key, which
 -- looks cheaper on small tables, and a connection keeps such a plan for the millionth row.
