@@ -119,7 +119,7 @@ async def break_what_can_be_broken(ledger: RunningLedger) -> None:
     # In another tenant, whose budgets do not reject it.
     await ledger.as_("beta").ledger.Reserve(make_reserve("left-open"))
     async with as_owner(ledger) as connection:
-        await connection.execute(text("UPDATE balance SET spend = spend + 1 WHERE tenant = 'acme'"))
+        await connection.execute(text("UPDATE hold SET amount = amount + 1 WHERE tenant = 'beta'"))
     # The hold is overdue, the sweep comes in ten minutes, the alert has waited for its topic.
     await set_clock(ledger, "2 hours")
 

@@ -1,7 +1,9 @@
 import pytest
 
+from cost_ledger.budget_status.store import LedgerStatusStore
 from integration.cost_ledger.audit.auditor import as_superuser, fill, roll_up, verified
-from integration.cost_ledger.running_ledger import Client, RunningLedger
+from integration.cost_ledger.running_ledger import Client, RunningLedger, as_service
+from podium_kit.postgres.engine import open_engine
 
 SWAP = (
     "UPDATE entry SET sequence = 1000 WHERE sequence = 2",
@@ -60,3 +62,24 @@ async def test_a_row_changed_by_force_is_found(
     found = {finding.rule: finding for finding in reversed(await verified(worker))}
     assert rule in found, found
     assert found[rule].row.startswith(row)
+
+
+@pytest.mark.parametrize("summed", [False, True])
+@pytest.mark.parametrize(
+    ("statement", "untied"),
+    [
+        ("SELECT", 0),
+        ("UPDATE hold SET state = 'open' WHERE key = 'a'", 1),
+        ("UPDATE entry SET held = 0, available = 0 WHERE sequence = 2", 1),
+    ],
+)
+async def test_tenants_are_counted_whose_holds_and_entries_contradict_each_other(
+    ledger: RunningLedger, summed: bool, statement: str, untied: int
+) -> None:
+    await fill(ledger)
+    await as_superuser(ledger.database_url, statement)
+    if summed:
+        await roll_up(ledger)
+    engine = open_engine(as_service(ledger.database_url))
+    assert (await LedgerStatusStore(engine).status()).untied_tenants == untied
+    await engine.dispose()
