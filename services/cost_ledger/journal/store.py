@@ -17,10 +17,9 @@ from cost_ledger.budgets.models import BudgetScope, ScopeQuery, WindowStatus
 from cost_ledger.journal.store_rows import (
     entry_from_row,
     head_from_row,
-    hold_from_row,
+    hold_from_record,
     idempotency_record_from_row,
     moment,
-    with_documents,
 )
 from cost_ledger.journal.store_statements import (
     READ_BOOKS,
@@ -122,7 +121,7 @@ async def _open(connection: Connection, statement: str, operations: list[Operati
         key = answer["tenant"], answer["operation"], answer["key"]
         books.loaded.answers[key] = idempotency_record_from_row(answer)
     for record in row["holds"] or ():
-        hold = hold_from_row(with_documents(record))
+        hold = hold_from_record(record)
         books.loaded.holds[hold.call.tenant, hold.call.key] = hold
     books.statuses = _statuses(row["statuses"])
     return books

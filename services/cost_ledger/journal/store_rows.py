@@ -198,9 +198,10 @@ def entry_from_row(row: Row) -> Entry:
     )
 
 
-def with_documents(record: Row) -> dict[str, Any]:
-    """A hold's record as the driver gives it, with its columns of JSON parsed."""
-    return {**record, **{name: parsed(record[name]) for name in HOLD_DOCUMENTS}}
+def hold_from_record(record: Row) -> Hold:
+    """The hold of a record of the driver's, whose columns of JSON are texts."""
+    documents = {name: parsed(record[name]) for name in HOLD_DOCUMENTS}
+    return hold_from_row({**record, **documents})
 
 
 def hold_from_row(row: Row) -> Hold:

@@ -14,6 +14,7 @@ CONNECT_TIMEOUT_S = 5.0
 # vLLM closes idle connections after 5 s; leaving first avoids a race for the last one.
 KEEPALIVE_S = 3.0
 LISTING_CONNECTIONS = 4
+REPLY_BYTES_MAX = 64 * 1024 * 1024
 
 
 @dataclass(frozen=True)
@@ -87,7 +88,13 @@ class EngineClient:
 
 
 async def whole(response: aiohttp.ClientResponse) -> EngineReply:
-    return EngineReply(response.status, response.headers, await response.read())
+    """Raises aiohttp.ClientPayloadError for a reply of more than REPLY_BYTES_MAX."""
+    body = bytearray()
+    async for chunk in response.content.iter_any():
+        body += chunk
+        if len(body) > REPLY_BYTES_MAX:
+            raise aiohttp.ClientPayloadError(f"its reply has more than {REPLY_BYTES_MAX} bytes")
+    return EngineReply(response.status, response.headers, bytes(body))
 
 
 @asynccontextmanager

@@ -3,7 +3,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from aiohttp import web
+from aiohttp import ClientPayloadError, web
 from aiohttp.test_utils import TestServer
 from hypothesis import given
 from hypothesis import strategies as st
@@ -272,3 +272,9 @@ async def test_a_page_in_the_place_of_vllms_endpoints_says_nothing(page: str, st
 )
 async def test_a_context_that_is_no_number_is_unknown(card: dict[str, Any], tokens: int) -> None:
     assert (await listed(card, "", 404)).context_tokens == tokens
+
+
+async def test_a_reply_above_the_limit_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("orchestrator_inference.engine.client.REPLY_BYTES_MAX", 1000)
+    with pytest.raises(ClientPayloadError, match="more than 1000 bytes"):
+        await listed({"root": "x" * 1000}, "")
