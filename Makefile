@@ -140,7 +140,7 @@ test: setup ## Every service for real; WORKERS=n in parallel, SEED=n repeats an 
 	$(PYTEST) $(IN_PARALLEL) --ignore=tests/unit/house -m "not chaos and not vllm and not training and not npm and not leaderboards and (quick or not browser)"
 
 test-all: setup lint ## Besides: lint, killed servers, vLLM, training, the supply chain, and with root the images
-	$(PYTEST) $(IN_PARALLEL) --ignore=tests/unit/house -m "not chaos and not vllm and not browser"
+	$(PYTEST) $(IN_PARALLEL) --hypothesis-profile=thorough --ignore=tests/unit/house -m "not chaos and not vllm and not browser"
 	$(PYTEST) -m "chaos or vllm"
 	@if command -v chromium >/dev/null; then $(MAKE) --no-print-directory console-test; \
 	  else echo "not run: tests/browser opens the console: apt-get install chromium, make console-test"; fi

@@ -1,5 +1,6 @@
 """Plugins for every test, and what must be set before anything is imported."""
 
+import atexit
 import gc
 import os
 
@@ -33,7 +34,10 @@ if not typescript_client.available():
     ]
 
 # A busy machine is no finding.
-settings.register_profile("podium", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile(
+    "podium", deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=50
+)
+settings.register_profile("thorough", settings.get_profile("podium"), max_examples=200)
 settings.load_profile("podium")
 
 
@@ -43,6 +47,6 @@ def pytest_collection_finish() -> None:
     gc.enable()
 
 
-def pytest_unconfigure() -> None:
-    # Extensions report what the interpreter cannot collect at its end.
-    gc.unfreeze()
+# Extensions report what the interpreter cannot collect at its end. Not before: pytest collects
+# twice while it ends.
+atexit.register(gc.unfreeze)

@@ -18,7 +18,7 @@ PR_SET_CHILD_SUBREAPER = 36
 STOP_TIMEOUT_S = 20.0
 # Helpers that end with the test process.
 HELPERS = ("multiprocessing.resource_tracker", "multiprocessing.forkserver", "warm_command.py")
-REAP_INTERVAL_S = 0.2
+REAP_INTERVAL_S = 1.0
 
 Processes = Callable[[str], list[psutil.Process]]
 

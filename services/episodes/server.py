@@ -51,7 +51,12 @@ from episodes.queue.store import EPISODE_QUEUE, EpisodeQueue, WorkQueue
 from episodes.step_log.answer_parts import WatchedAnswers
 from episodes.step_log.store import StepStore
 from episodes.step_log.store_client_results import ClientResultStore
-from episodes.step_log.store_notifications import CHECK_INTERVAL_S, Notifications
+from episodes.step_log.store_notifications import (
+    CHANNEL,
+    CHECK_INTERVAL_S,
+    Listener,
+    Notifications,
+)
 from episodes.step_log.wakeups import Wakeups
 from episodes.store import EpisodeStore
 from episodes.tenant_events.service import TenantEvents
@@ -107,7 +112,7 @@ async def serve(config: ServerConfig) -> None:
         if not answers.take(news):
             wakeups.notify(news)
 
-    notifications = Notifications(engine, notify, wakeups.notify_all)
+    notifications = Notifications(engine, [Listener(CHANNEL, notify, wakeups.notify_all)])
     orchestrator = OrchestratorClient(channel_to(config.orchestrator_inference_target))
     registry = RegistryClient(channel_to(config.tool_registry_target))
     starter = WorkflowStarter(temporal, config.task_queue, config.temporal_timeout_s)

@@ -43,7 +43,8 @@ from episodes.execution.replays import Replays
 from episodes.execution.turn import TurnRunner
 from episodes.execution.verify import AnswerJudge, VerifierCalls
 from episodes.publication.reconciler import Reconciler
-from episodes.publication.relay import POLL_INTERVAL_S, Relay
+from episodes.publication.relay import SPACING_S, Relay
+from episodes.publication.store_outbox import CHANNEL as OUTBOX_CHANNEL
 from episodes.publication.store_outbox import OutboxStore
 from episodes.publication.topic_kafka import TopicReader
 from episodes.queue.lease_worker import (
@@ -64,13 +65,13 @@ from episodes.step_log.store_client_results import ClientResultStore
 from episodes.step_log.store_notifications import (
     CHECK_INTERVAL_S,
     AnswerPartNotifier,
+    Listener,
     Notifications,
 )
 from episodes.store import EpisodeStore
 from episodes.tenant_events.store import TenantEventStore
 from episodes.webhooks.models import EventType
-from episodes.webhooks.polled_events import INTERVAL_S as ALERTS_INTERVAL_S
-from episodes.webhooks.polled_events import INTERVAL_S as PROMOTIONS_INTERVAL_S
+from episodes.webhooks.polled_events import INTERVAL_S as EVENTS_INTERVAL_S
 from episodes.webhooks.polled_events import BudgetAlerts, Promotions
 from episodes.webhooks.sender import FORGET_INTERVAL_S as WEBHOOK_FORGET_INTERVAL_S
 from episodes.webhooks.sender import POLL_INTERVAL_S as WEBHOOK_INTERVAL_S
@@ -105,8 +106,6 @@ STICKY_TIMEOUT = timedelta(seconds=1)
 # How soon a cancel reaches a running activity. Each beat costs the server two transitions.
 HEARTBEAT_THROTTLE = timedelta(seconds=1.5)
 CACHED_WORKFLOWS = 2000
-# As long as the gateway knows the idempotency keys that find them.
-DIRECT_CALLS_AGE_MAX = timedelta(days=7)
 FORGETTING_INTERVAL_S = 3_600.0
 EVENTS_FORGET_INTERVAL_S = 600.0
 
@@ -145,11 +144,19 @@ async def work(config: WorkerConfig) -> None:
             LeaseWorker(leases, queued, max_concurrency, lambda: version.is_current),
             LeaseWorker(calls, QueuedCalls(calls, maker), max_concurrency),
         ]
+        relay = Relay(OutboxStore(engine), Producer(config.kafka), config.trajectory_topic)
         async with (
             _tasks(
-                config, engine, version, settlements, starter, answers=answers, offers=offers
+                config,
+                engine,
+                version,
+                settlements,
+                starter,
+                relay=relay,
+                answers=answers,
+                offers=offers,
             ) as tasks,
-            _leases(engine, holder, runners) as leasing,
+            _leases(engine, holder, runners, relay) as leasing,
             _worker(config, engine, temporal, executor, offers) as worker,
             _probes(config, engine, temporal, [*tasks, *leasing]),
         ):
@@ -290,28 +297,31 @@ def _worker(
 
 @asynccontextmanager
 async def _leases(
-    engine: AsyncEngine, holder: str, runners: Sequence[LeaseWorker[Any]]
+    engine: AsyncEngine, holder: str, runners: Sequence[LeaseWorker[Any]], relay: Relay
 ) -> AsyncIterator[list[BackgroundTask]]:
     presence = Leadership(engine, holder)
-    news = [Notifications(engine, one.notify, one.notify_all, one.table.channel) for one in runners]
+    records = Listener(OUTBOX_CHANNEL, relay.notify, relay.notify)
+    rows = [Listener(one.table.channel, one.notify, one.notify_all) for one in runners]
+    notifications = Notifications(engine, [records, *rows])
     tasks = [
         BackgroundTask(f"{one.table.kind.replace(' ', '-')}-{part}", work, interval_s)
-        for one, heard in zip(runners, news, strict=True)
+        for one in runners
         for part, work, interval_s in (
-            ("news", heard.keep_listening, CHECK_INTERVAL_S),
             ("acquiring", one.acquire, 0.0),
             ("leases", one.renew, RENEW_INTERVAL_S),
             ("orphans", partial(one.take_over, presence), ORPHANS_INTERVAL_S),
         )
     ]
-    tasks.append(BackgroundTask("presence", presence.keep, PRESENCE_INTERVAL_S))
+    tasks += [
+        BackgroundTask("notifications", notifications.keep_listening, CHECK_INTERVAL_S),
+        BackgroundTask("presence", presence.keep, PRESENCE_INTERVAL_S),
+    ]
     try:
         async with background(tasks):
             yield tasks
             await asyncio.gather(*(one.close() for one in runners))
     finally:
-        for heard in news:
-            await heard.close()
+        await notifications.close()
         await presence.give_up()
 
 
@@ -323,22 +333,21 @@ async def _tasks(
     settlements: Settlements,
     starter: WorkflowStarter,
     *,
+    relay: Relay,
     answers: WrittenParts,
     offers: ToolOffers,
 ) -> AsyncIterator[list[BackgroundTask]]:
-    outbox, producer = OutboxStore(engine), Producer(config.kafka)
     streaming, sweeping = Leadership(engine, RELAY_LOCK), Leadership(engine, SWEEP_LOCK)
-    relay = Relay(outbox, producer, config.trajectory_topic)
-    reconciler = Reconciler(outbox, TopicReader(config.kafka, config.trajectory_topic))
+    topic = TopicReader(config.kafka, config.trajectory_topic)
+    reconciled = partial(streaming.lead, Reconciler(OutboxStore(engine), topic).reconcile)
     webhooks, delivery = WebhookStore(engine), Leadership(engine, WEBHOOK_LOCK)
     channel_to = _channels(config)
-    adapters = channel_to(config.tool_adapters_target)
+    to_adapters = channel_to(config.tool_adapters_target)
     to_ledger = channel_to(config.cost_ledger_target)
-    sender = WebhookSender(webhooks, Adapters(adapters))
+    to_orchestrator = channel_to(config.orchestrator_inference_target)
+    sender = WebhookSender(webhooks, Adapters(to_adapters))
     ended = partial(sweeping.lead, WorkflowReconciler(EpisodeStore(engine), starter).reconcile)
-    relayed = partial(streaming.lead, relay.relay)
-    reconciled = partial(streaming.lead, reconciler.reconcile)
-    forgetting = partial(DirectCallStore(engine).forget, DIRECT_CALLS_AGE_MAX)
+    forgetting = DirectCallStore(engine).forget
     retention = RetentionStore(engine, config.keep_episodes_days, config.keep_evaluations_days)
     forgotten = partial(sweeping.lead, retention.forget)
     delivering = partial(delivery.lead, sender.send_due)
@@ -346,21 +355,21 @@ async def _tasks(
         webhooks, Ledger(to_ledger), partial(webhooks.subscribers, EventType.BUDGET_ALERT)
     )
     alerted = partial(delivery.lead, alerts.poll)
-    to_orchestrator = channel_to(config.orchestrator_inference_target)
-    promotions = Promotions(PromotionStore(engine), webhooks, OrchestratorClient(to_orchestrator))
+    orchestrator = OrchestratorClient(to_orchestrator)
+    promotions = Promotions(PromotionStore(engine), webhooks, orchestrator)
     promoted = partial(delivery.lead, promotions.poll)
-    orchestrator_models = OrchestratorModels(OrchestratorClient(to_orchestrator))
-    live = LiveEvaluations(LiveStore(engine), EpisodeStore(engine), offers, orchestrator_models)
+    models = OrchestratorModels(orchestrator)
+    live = LiveEvaluations(LiveStore(engine), EpisodeStore(engine), offers, models)
     evaluated = partial(sweeping.lead, live.poll)
     trimming = partial(delivery.lead, webhooks.forget)
     events_forgotten = partial(delivery.lead, TenantEventStore(engine).forget)
     tasks = [
-        BackgroundTask("trajectory-relay", relayed, POLL_INTERVAL_S),
+        BackgroundTask("trajectory-relay", partial(relay.lead, streaming), SPACING_S),
         BackgroundTask("reconciler", reconciled, config.reconcile_interval_s),
         BackgroundTask("workflow-reconciler", ended, config.reconcile_interval_s),
         BackgroundTask("webhooks", delivering, WEBHOOK_INTERVAL_S),
-        BackgroundTask("budget-alerts", alerted, ALERTS_INTERVAL_S),
-        BackgroundTask("promotions", promoted, PROMOTIONS_INTERVAL_S),
+        BackgroundTask("budget-alerts", alerted, EVENTS_INTERVAL_S),
+        BackgroundTask("promotions", promoted, EVENTS_INTERVAL_S),
         BackgroundTask("live-evaluations", evaluated, LIVE_INTERVAL_S),
         BackgroundTask("old-webhook-deliveries", trimming, WEBHOOK_FORGET_INTERVAL_S),
         BackgroundTask("old-tenant-events", events_forgotten, EVENTS_FORGET_INTERVAL_S),
@@ -375,10 +384,9 @@ async def _tasks(
         async with background(tasks):
             yield tasks
     finally:
-        await producer.close()
-        await adapters.close(None)
-        await to_ledger.close(None)
-        await to_orchestrator.close(None)
+        await relay.close()
+        for channel in (to_adapters, to_ledger, to_orchestrator):
+            await channel.close(None)
 
 
 def main() -> None:

@@ -30,7 +30,7 @@ from gateway.chat.starting import EpisodeStarter
 from gateway.clients import CatalogueClient, EpisodesClient, Upstreams
 from gateway.clients_direct_calls import DirectCallsClient
 from gateway.clients_events import TenantEventsClient
-from gateway.config import DatabaseSettings, GatewaySettings
+from gateway.config import GatewaySettings
 from gateway.episode_ids import EpisodeIds
 from gateway.http.connection import BoundedHttp
 from gateway.http.health_routes import Check, health_router
@@ -44,6 +44,7 @@ from gateway.limits.store import PostgresBucketStore, PostgresLimitsStore, Postg
 from gateway.mcp_server.clients import PolicyToolsClient
 from gateway.mcp_server.clients_resources import ResourcesClient
 from gateway.mcp_server.models import PATH as MCP_PATH
+from gateway.offline import MIGRATIONS
 from gateway.oidc.protected_resource import ProtectedResource
 from gateway.oidc.sign_in import OidcSignIn
 from gateway.oidc.verifier import OidcVerifier
@@ -71,7 +72,6 @@ if TYPE_CHECKING:
     from gateway.mcp_server.endpoint import McpEndpoint
 
 
-MIGRATIONS = Path(__file__).parent / "migrations"
 IDEMPOTENCY_KEYS_KEPT = timedelta(days=7)
 CLEANING_INTERVAL_S = 3_600.0
 # Less than the 5 s between the end of a drain and the kill that the chart asks for.
@@ -247,24 +247,6 @@ def _starter(
         keepalive_s=settings.keepalive_s,
         cancel_on_disconnect=settings.cancel_on_disconnect,
     )
-
-
-@asynccontextmanager
-async def api_keys(settings: DatabaseSettings) -> AsyncIterator[ApiKeys]:
-    """The keys alone, for the command that creates the first one."""
-    async with audit_log(settings) as (engine, log):
-        yield ApiKeys(PostgresApiKeyStore(engine), log, cache_s=0)
-
-
-@asynccontextmanager
-async def audit_log(settings: DatabaseSettings) -> AsyncIterator[tuple[AsyncEngine, AuditLog]]:
-    """The gateway's database, and the log of what is changed in it without the gateway."""
-    await migrations.upgrade(settings.database_url, MIGRATIONS)
-    engine = open_engine(settings.database_url)
-    try:
-        yield engine, AuditLog(PostgresAuditStore(engine))
-    finally:
-        await engine.dispose()
 
 
 class DrainingServer(uvicorn.Server):

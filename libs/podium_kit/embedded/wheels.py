@@ -1,4 +1,5 @@
 import os
+from functools import cache
 from importlib import metadata
 from pathlib import Path
 
@@ -13,6 +14,7 @@ class WheelMissing(EmbeddedError):
         self.distribution = distribution
 
 
+@cache
 def wheel_program(distribution: str, program: str) -> Path:
     """The path of `bin/<program>` in a wheel, found without importing (running) the wheel.
 

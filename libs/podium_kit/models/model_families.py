@@ -97,6 +97,8 @@ class ModelFamilies:
         family = family or self._family(base_url, model)
         name = model.lower().rpartition("/")[2]
         known = family.capabilities(name) if family else ModelCapabilities()
+        if not stated:
+            return known
         # The family's default effort need not be one of other efforts.
         replaced = {"default_effort": ""} if "efforts" in stated else {}
         try:
@@ -155,7 +157,8 @@ class ModelFamiliesFile:
 
     def _read(self) -> ModelFamilies:
         try:
-            return ModelFamilies(yaml.safe_load(self._path.read_text()))
+            # In C: an operator's own file nests no deeper than its stack.
+            return ModelFamilies(yaml.load(self._path.read_text(), yaml.CSafeLoader))
         except (yaml.YAMLError, UnicodeDecodeError) as error:
             raise InvalidModelFamilies(f"{self._path}: {error}") from error
         except InvalidModelFamilies as error:

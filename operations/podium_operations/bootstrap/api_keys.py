@@ -13,7 +13,7 @@ from gateway.config import DatabaseSettings
 from gateway.errors import ExpiredApiKey, InvalidApiKey, RevokedApiKey
 from gateway.keys.models import ApiKey, KeyRequest
 from gateway.keys.service import ApiKeys
-from gateway.server import api_keys, audit_log
+from gateway.offline import api_keys, keys_and_log
 from podium_kit.rpc.identity import Identity, Role, Scope, acting_as
 from podium_operations.bootstrap.cluster_objects import ClusterObjects
 from podium_operations.bootstrap.settings import Contents
@@ -102,7 +102,7 @@ async def record(database_url: str, release: str, made: list[str]) -> None:
     """Writes into the audit log what was made beside the platform, before anybody could ask it."""
     settings = DatabaseSettings(database_url=database_url)
     identity = Identity(PLATFORM_TENANT, SUBJECT, frozenset())
-    async with audit_log(settings) as (_, log):
+    async with keys_and_log(settings) as (_, log):
         with acting_as(identity):
             async with log.change("BootstrapPlatform", release, {"made": made}) as change:
                 change.after = {"made": made}

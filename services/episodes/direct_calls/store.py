@@ -70,6 +70,8 @@ ENDED = text(
     SELECT *, CAST(pg_notify('episode_steps', CAST(id AS text)) AS text) FROM ended
     """
 )
+# As long as the gateway knows the idempotency keys that find a call.
+AGE_MAX = timedelta(days=7)
 # Another tenant's episode may have the id of a call.
 FORGET = text(
     """
@@ -169,9 +171,9 @@ class DirectCallStore:
             row = (await connection.execute(ENDED, values)).one_or_none()
         return await self.load(call_id) if row is None else call_of(row)
 
-    async def forget(self, age: timedelta) -> None:
+    async def forget(self) -> None:
         async with autocommit(self._engine) as connection:
-            await connection.execute(FORGET, {"age": age})
+            await connection.execute(FORGET, {"age": AGE_MAX})
 
 
 def call_of(row: Any) -> StoredCall:

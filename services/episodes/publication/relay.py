@@ -1,10 +1,13 @@
+import asyncio
 import logging
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from episodes.publication.records import InvalidTrajectory, stream_body, validate
 from episodes.publication.store_outbox import OutboxStore, PendingRecord
 from podium_kit import telemetry
+from podium_kit.postgres.leadership import Leadership
 from podium_kit.stream import Place, Rejection, StreamRecord
 
 if TYPE_CHECKING:
@@ -16,7 +19,10 @@ _dead_letters = telemetry.get_meter(__name__).create_counter(
     "podium.stream.dead_letters", "{record}", "records that are not published, with the reason"
 )
 
-POLL_INTERVAL_S = 0.25
+# Records that are added meanwhile are published together.
+SPACING_S = 0.25
+# A notification that is lost costs no more than this.
+POLL_INTERVAL_S = 1.0
 BATCH = 200
 # A trajectory may have megabytes.
 BATCH_BYTES_MAX = 16 * 1024 * 1024
@@ -29,6 +35,19 @@ class Relay:
         self._outbox = outbox
         self._producer = producer
         self._topic = topic
+        self._news = asyncio.Event()
+
+    def notify(self, _: str = "") -> None:
+        """Reports that a record was added."""
+        self._news.set()
+
+    async def lead(self, leadership: Leadership) -> object:
+        """Waits for a record, POLL_INTERVAL_S at most, and relays if this process leads then."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(POLL_INTERVAL_S):
+                await self._news.wait()
+        self._news.clear()
+        return await leadership.lead(self.relay)
 
     async def relay(self) -> bool:
         """Publishes one batch, and returns whether more is pending.
@@ -44,7 +63,12 @@ class Relay:
             ]
             outcomes = await self._producer.send(self._topic, sent)
             await self._note(list(zip(sendable, outcomes, strict=True)))
+        if more:
+            self._news.set()
         return more
+
+    async def close(self) -> None:
+        await self._producer.close()
 
     async def _note(self, outcomes: Sequence[tuple[PendingRecord, Place | Rejection]]) -> None:
         await self._outbox.mark_published(

@@ -1,4 +1,5 @@
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import text
@@ -29,24 +30,23 @@ class AnswerPartNotifier:
             await connection.execute(NOTIFY_PARTS, {"parts": list(notifications)})
 
 
-class Notifications:
-    """One listening connection for the whole process.
-
-    `notify` gets the ids of changed rows and parts of answers, `missed` is called where
+@dataclass(frozen=True)
+class Listener:
+    """`notify` gets the ids of changed rows and parts of answers; `missed` is called where
     notifications may be lost.
     """
 
-    def __init__(
-        self,
-        engine: AsyncEngine,
-        notify: Callable[[str], None],
-        missed: Callable[[], None],
-        channel: str = CHANNEL,
-    ) -> None:
+    channel: str
+    notify: Callable[[str], None]
+    missed: Callable[[], None]
+
+
+class Notifications:
+    """One listening connection for the whole process."""
+
+    def __init__(self, engine: AsyncEngine, listeners: Iterable[Listener]) -> None:
         self._engine = engine.execution_options(isolation_level="AUTOCOMMIT")
-        self._notify = notify
-        self._missed = missed
-        self._channel = channel
+        self._listeners = {each.channel: each for each in listeners}
         self._connection: AsyncConnection | None = None
 
     async def keep_listening(self) -> None:
@@ -70,13 +70,15 @@ class Notifications:
         self._connection = await self._engine.connect()
         try:
             driver: Any = (await self._connection.get_raw_connection()).driver_connection
-            await driver.add_listener(self._channel, self._receive)
+            for channel in self._listeners:
+                await driver.add_listener(channel, self._receive)
         except BaseException:
             # It lives, and would pass for one that listens.
             await self.close()
             raise
-        self._missed()
+        for listener in self._listeners.values():
+            listener.missed()
 
-    def _receive(self, _connection: Any, _pid: int, _channel: str, payload: str) -> None:
+    def _receive(self, _connection: Any, _pid: int, channel: str, payload: str) -> None:
         for each in payload.split(","):
-            self._notify(each)
+            self._listeners[channel].notify(each)

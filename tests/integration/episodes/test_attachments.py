@@ -487,7 +487,7 @@ async def test_a_direct_call_that_is_forgotten_takes_its_own_files_along(
     await keep_files(engine, owner)
     store, began = DirectCallStore(engine), datetime.now(UTC) - timedelta(days=8)
     await store.insert(StoredCall(owner, OWN, "ada", b"spec", b"toolset", began))
-    await store.forget(timedelta(days=7))
+    await store.forget()
     assert await kept_by(engine, owner) == [OTHER]
 
 

@@ -31,7 +31,7 @@ from episodes.step_log.log import StepLogs
 from episodes.step_log.settlements import Settlements
 from episodes.step_log.store import StepStore
 from episodes.step_log.store_client_results import ClientResultStore
-from episodes.step_log.store_notifications import Notifications
+from episodes.step_log.store_notifications import CHANNEL, Listener, Notifications
 from episodes.store import EpisodeStore
 from episodes.webhooks.models import Event, EventType
 from episodes.workflows.payloads import TurnResult
@@ -525,7 +525,9 @@ LISTENERS = (
 
 async def test_news_are_heard_and_a_lost_connection_is_told(engine: AsyncEngine) -> None:
     heard, missed = asyncio.Queue[str](), asyncio.Queue[None]()
-    notifications = Notifications(engine, heard.put_nowait, lambda: missed.put_nowait(None))
+    notifications = Notifications(
+        engine, [Listener(CHANNEL, heard.put_nowait, lambda: missed.put_nowait(None))]
+    )
     await notifications.keep_listening()
     await missed.get()
     settlements, episode = Settlements(StepStore(engine)), new_id()
@@ -553,7 +555,9 @@ async def test_who_could_not_listen_listens_later(
         raise asyncpg.ReadOnlySQLTransactionError("cannot execute LISTEN during recovery")
 
     heard, missed = asyncio.Queue[str](), asyncio.Queue[None]()
-    notifications = Notifications(engine, heard.put_nowait, lambda: missed.put_nowait(None))
+    notifications = Notifications(
+        engine, [Listener(CHANNEL, heard.put_nowait, lambda: missed.put_nowait(None))]
+    )
     with monkeypatch.context() as standby:
         standby.setattr(asyncpg.Connection, "add_listener", on_standby)
         with pytest.raises(asyncpg.ReadOnlySQLTransactionError):

@@ -24,6 +24,8 @@ import podium_cli
 from podium_cli.ending import status_of
 
 TIMEOUT_S = 240
+# Imported by httpx and others where they are first used.
+ON_USE = ("_strptime", "anyio._backends._asyncio", "certifi", "httpcore")
 
 
 class WarmCommand:
@@ -72,6 +74,8 @@ def serve(address: str) -> None:
     for module in pkgutil.walk_packages(podium_cli.__path__, "podium_cli."):
         if not module.name.endswith("__main__"):
             importlib.import_module(module.name)
+    for name in ON_USE:
+        importlib.import_module(name)
     # No one waits for a fork: it sends its status itself.
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     with socket.socket(socket.AF_UNIX) as listener:

@@ -40,7 +40,7 @@ def kinds(family: str) -> dict[str, Kind]:
 
 def read_kinds(path: Path) -> dict[str, Kind]:
     found = {}
-    for name, fields in yaml.safe_load(path.read_text(encoding="utf-8")).items():
+    for name, fields in yaml.load(path.read_text(encoding="utf-8"), yaml.CSafeLoader).items():
         try:
             found[name] = Kind.model_validate(fields)
         except ValidationError as error:

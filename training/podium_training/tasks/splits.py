@@ -4,6 +4,7 @@ import hashlib
 import math
 from collections.abc import Callable, Iterable
 from decimal import Decimal
+from functools import lru_cache
 from random import Random
 from typing import TypeVar
 
@@ -12,11 +13,18 @@ from podium_training.tasks.task import Split
 T = TypeVar("T")
 # One entity in so many is held out.
 HELD_OUT_EVERY = 5
+# Those with names are drawn again and again.
+ENTITIES_KNOWN = 65_536
 
 
 def split_of(entity: object) -> Split:
     """The one split that may ask about an entity; the same for ever, on every machine."""
-    digest = hashlib.sha256(str(entity).encode()).digest()
+    return _split_of(str(entity))
+
+
+@lru_cache(ENTITIES_KNOWN)
+def _split_of(entity: str) -> Split:
+    digest = hashlib.sha256(entity.encode()).digest()
     return Split.HELD_OUT if digest[0] % HELD_OUT_EVERY == 0 else Split.TRAIN
 
 

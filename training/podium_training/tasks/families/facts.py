@@ -97,6 +97,7 @@ def large_cities() -> tuple[str, ...]:
     return tuple(sorted(name for name in set(listed) - lands if listed.count(name) == 1))
 
 
+@cache
 def country_of(city: str) -> str:
     [code] = {
         each["countrycode"]
