@@ -54,6 +54,7 @@ from episodes.step_log.store_client_results import ClientResultStore
 from episodes.step_log.store_notifications import (
     CHANNEL,
     CHECK_INTERVAL_S,
+    ENDS_CHANNEL,
     Listener,
     Notifications,
 )
@@ -105,14 +106,22 @@ async def serve(config: ServerConfig) -> None:
     quota = FileQuota(config.files_per_tenant, config.file_bytes_per_tenant)
     store = EpisodeStore(engine, quota)
     steps, outbox = StepStore(engine), OutboxStore(engine)
-    wakeups, answers = Wakeups(), WatchedAnswers()
-    watcher = Watcher(store, NewsStore(engine), wakeups, answers)
+    wakeups, ends, answers = Wakeups(), Wakeups(), WatchedAnswers()
+    watcher = Watcher(store, NewsStore(engine), wakeups, ends, answers)
 
     def notify(news: str) -> None:
         if not answers.take(news):
             wakeups.notify(news)
 
-    notifications = Notifications(engine, [Listener(CHANNEL, notify, wakeups.notify_all)])
+    def notify_end(episode_id: str) -> None:
+        wakeups.notify(episode_id)
+        ends.notify(episode_id)
+
+    listeners = [
+        Listener(CHANNEL, notify, wakeups.notify_all),
+        Listener(ENDS_CHANNEL, notify_end, ends.notify_all),
+    ]
+    notifications = Notifications(engine, listeners)
     orchestrator = OrchestratorClient(channel_to(config.orchestrator_inference_target))
     registry = RegistryClient(channel_to(config.tool_registry_target))
     starter = WorkflowStarter(temporal, config.task_queue, config.temporal_timeout_s)

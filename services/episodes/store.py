@@ -133,6 +133,13 @@ RECORD_FACTS = """
         duration_ms = 1000 * extract(epoch FROM clock_timestamp() - create_time)
     WHERE id = CAST(:id AS uuid) AND stop_reason IS NULL
 """
+GET = text(f"{PROGRESS} WHERE e.id = CAST(:id AS uuid) AND e.tenant = :tenant")
+LOAD = text(f"{PROGRESS} WHERE e.id = CAST(:id AS uuid)")
+UNFINISHED = text(
+    f"{PROGRESS} WHERE e.stop_reason IS NULL AND {NOT_QUEUED}"
+    " AND (CAST(:after AS uuid) IS NULL OR e.id > CAST(:after AS uuid))"
+    " ORDER BY e.id LIMIT :limit"
+)
 HAS_ENDED = text("SELECT stop_reason IS NOT NULL FROM episodes WHERE id = CAST(:id AS uuid)")
 
 
@@ -199,11 +206,9 @@ class EpisodeStore:
     async def get(self, tenant: str, episode_id: str) -> StoredEpisode:
         if (stored_id := canonical_id(episode_id)) is None:
             raise EpisodeNotFound(episode_id)
-        statement = text(f"{PROGRESS} WHERE e.id = CAST(:id AS uuid) AND e.tenant = :tenant")
         async with autocommit(self._engine) as connection:
-            row = (
-                await connection.execute(statement, {"id": stored_id, "tenant": tenant})
-            ).one_or_none()
+            found = await connection.execute(GET, {"id": stored_id, "tenant": tenant})
+            row = found.one_or_none()
         if row is None:
             raise EpisodeNotFound(episode_id)
         return episode_of(row)
@@ -214,22 +219,16 @@ class EpisodeStore:
 
     async def load(self, episode_id: str) -> StoredEpisode:
         """Returns an episode of any tenant, for the worker that runs it. Raises EpisodeNotFound."""
-        statement = text(f"{PROGRESS} WHERE e.id = CAST(:id AS uuid)")
         async with autocommit(self._engine) as connection:
-            row = (await connection.execute(statement, {"id": episode_id})).one_or_none()
+            row = (await connection.execute(LOAD, {"id": episode_id})).one_or_none()
         if row is None:
             raise EpisodeNotFound(episode_id)
         return episode_of(row)
 
     async def unfinished(self, after_id: str, limit: int) -> list[StoredEpisode]:
         """Returns episodes of all tenants that a workflow has to end, in the order of their ids."""
-        statement = text(
-            f"{PROGRESS} WHERE e.stop_reason IS NULL AND {NOT_QUEUED}"
-            " AND (CAST(:after AS uuid) IS NULL OR e.id > CAST(:after AS uuid))"
-            " ORDER BY e.id LIMIT :limit"
-        )
         async with autocommit(self._engine) as connection:
-            rows = await connection.execute(statement, {"after": after_id or None, "limit": limit})
+            rows = await connection.execute(UNFINISHED, {"after": after_id or None, "limit": limit})
             return [episode_of(row) for row in rows]
 
 

@@ -242,22 +242,26 @@ class EpisodesClient:
         await answer(self._stub.GetEpisode(request))
 
     async def watch(
-        self, episode_id: str, after_sequence: int = 0, *, answer_parts: bool = False
+        self, episode_id: str, after_sequence: int = 0, **wanted: bool
     ) -> AsyncIterator[episode_service_pb2.WatchEpisodeResponse]:
         """Every event after the sequence until the episode ends, each once, over any number of
-        calls; besides, parts of the answer. Raises after a minute without an answer."""
+        calls. `wanted` are further fields of the request, such as answer_parts. Raises after a
+        minute without an answer."""
         seen_at = time.monotonic()
         whole = episode_service_pb2.GetEpisodeRequest(episode_id=episode_id)
         while True:
             asked_after = after_sequence
             try:
-                async for news in self._watch_once(episode_id, after_sequence, answer_parts):
+                request = episode_service_pb2.WatchEpisodeRequest(
+                    episode_id=episode_id, after_sequence=after_sequence, **wanted
+                )
+                async for news in self._stub.WatchEpisode(request, timeout=WATCH_RENEW_S):
                     seen_at = time.monotonic()
                     after_sequence = news.event.sequence or after_sequence
                     yield news
                     if news.event.HasField("finished"):
                         return
-                if after_sequence == asked_after:
+                if after_sequence == asked_after and not wanted.get("end_only"):
                     # Nothing comes after the end, which anyone who resumes may have seen.
                     episode = (await self._stub.GetEpisode(whole)).episode
                     if episode.state == episode_pb2.EPISODE_STATE_FINISHED:
@@ -281,6 +285,7 @@ class EpisodesClient:
         *,
         with_calls: bool = False,
         with_parts: bool = False,
+        end_only: bool = False,
     ) -> AsyncIterator[ProgressNote | AnswerPart | Outcome]:
         """The watch in the gateway's own values, from the turn on that was answered.
 
@@ -291,7 +296,7 @@ class EpisodesClient:
         spent: Tally = {}
         made: list[MadeCall] = []
         shown = ShownAnswer()
-        async for news in self.watch(episode_id, answer_parts=with_parts):
+        async for news in self.watch(episode_id, answer_parts=with_parts, end_only=end_only):
             event, part = news.event, news.answer_part
             if text := part.turn > answered_turn and shown.add(part.start, part.text):
                 yield AnswerPart(text)
@@ -342,15 +347,6 @@ class EpisodesClient:
         episode = (await answer(self._stub.GetEpisode(request))).episode
         require_content(episode)
         return episode
-
-    async def _watch_once(
-        self, episode_id: str, after_sequence: int, answer_parts: bool
-    ) -> AsyncIterator[episode_service_pb2.WatchEpisodeResponse]:
-        request = episode_service_pb2.WatchEpisodeRequest(
-            episode_id=episode_id, after_sequence=after_sequence, answer_parts=answer_parts
-        )
-        async for response in self._stub.WatchEpisode(request, timeout=WATCH_RENEW_S):
-            yield response
 
     async def cancel(self, episode_id: str, reason: str) -> None:
         """Cancels it; one that has ended stays as it is."""

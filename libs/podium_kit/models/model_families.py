@@ -8,6 +8,7 @@ import logging
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from functools import lru_cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal
@@ -24,6 +25,7 @@ log = logging.getLogger(__name__)
 SHIPPED = Path(__file__).with_suffix(".yaml")
 SAMPLING = frozenset({"temperature", "top_p"})
 NO_EFFORT = "none"
+MODELS_KNOWN = 1024
 
 
 class InvalidModelFamilies(InvalidArgument):
@@ -85,6 +87,8 @@ class ModelFamilies:
             self._families = tuple(_families(_Document.model_validate(document)))
         except ValidationError as error:
             raise InvalidModelFamilies(_first_problem(error)) from error
+        # Patterns of all families are tried for every call of a model.
+        self._found = lru_cache(MODELS_KNOWN)(self._family)
 
     def capabilities(
         self, base_url: str, model: str, stated: Mapping[str, Any]
@@ -94,7 +98,7 @@ class ModelFamilies:
         What is stated may name the family. Raises InvalidArgument.
         """
         family = self._named(stated["family"]) if "family" in stated else None
-        family = family or self._family(base_url, model)
+        family = family or self._found(base_url, model)
         name = model.lower().rpartition("/")[2]
         known = family.capabilities(name) if family else ModelCapabilities()
         if not stated:

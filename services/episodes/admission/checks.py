@@ -24,6 +24,14 @@ DEFAULT_TURN_LIMIT = 50
 DEFAULT_TIME_LIMIT_S = 1800.0
 # History, tool names and all else; every list of episodes carries it.
 SPEC_BYTES_MAX = 1024 * 1024
+# Checked in less than a millisecond.
+CHECKED_AT_ONCE_BYTES_MAX = 64 * 1024
+
+
+def takes_long_to_check(spec: episode_pb2.EpisodeSpec) -> bool:
+    """Returns True for a spec with schemas or a check of its caller's, or with much text."""
+    own = spec.answer_json_schema or spec.client_tools or spec.HasField("check")
+    return bool(own) or spec.ByteSize() > CHECKED_AT_ONCE_BYTES_MAX
 
 
 def check_request(episode_id: str, spec: episode_pb2.EpisodeSpec) -> None:

@@ -1,11 +1,18 @@
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from typing import TypeVar
 
 from episodes.admission.access import check_labels, may_read, may_read_episode, require_readable
-from episodes.admission.checks import ToolOffers, admit, check_request, check_spec
+from episodes.admission.checks import (
+    ToolOffers,
+    admit,
+    check_request,
+    check_spec,
+    takes_long_to_check,
+)
 from episodes.admission.live_traffic import Assignment, LiveTraffic
 from episodes.approvals.convert import self_approval
 from episodes.approvals.models import ApprovalPosition, WaitingCall
@@ -60,6 +67,8 @@ from podium_kit.rpc.bounds import OutOfBounds
 from podium_kit.rpc.errors import DomainError
 from podium_kit.rpc.identity import Identity, current_identity
 
+T = TypeVar("T")
+
 # Time to store an episode and to answer before its caller's deadline.
 REPLY_TIME_S = 0.5
 # Those of all calls of a turn are in one payload of its workflow, which an over-large one ends.
@@ -106,14 +115,13 @@ class Episodes:
         now_s = asyncio.get_running_loop().time()
         answer_at_s = None if remaining_s is None else now_s + remaining_s - REPLY_TIME_S
         check_labels(spec.labels, current_identity())
-        tenant = current_identity().tenant
-        await self.checks.run(tenant, partial(check_request, episode_id, spec))
+        await self._checked(spec, partial(check_request, episode_id, spec))
         attachments = checked_attachments(spec.attachments)
         contents = checked_contents(attachments, attachment_data)
         files = Files(tuple(attachments), contents, own_quota)
         with telemetry.episode_context(episode_id):
             try:
-                assignment = await self.live.assignment(tenant, episode_id, spec)
+                assignment = await self.live.assignment(current_identity().tenant, episode_id, spec)
                 new = await self._admitted(episode_id, spec, assignment)
                 if spec.HasField("budget"):
                     # What is rejected has no budget either; without one, storing it says so.
@@ -137,12 +145,12 @@ class Episodes:
 
     async def prompt_tokens(self, spec: episode_pb2.EpisodeSpec) -> int:
         identity = current_identity()
-        await self.checks.run(identity.tenant, partial(check_spec, spec))
+        await self._checked(spec, partial(check_spec, spec))
         toolset = await self.offers.of(spec)
         spec.model = spec.model or toolset.model
         model = await self.models.find(spec.model)
         admitted = partial(admit, "", spec, toolset, identity)
-        new = await self.checks.run(identity.tenant, admitted)
+        new = await self._checked(spec, admitted)
         stored = StoredEpisode(new, datetime.now(UTC), EpisodeState.PENDING, Progress())
         episode, log = RunningEpisode(stored, spec, toolset), StepLog("")
         only_answers = new.turn_limit == 1
@@ -162,10 +170,14 @@ class Episodes:
         return await self.search.count(current_identity().tenant, wanted, bucket)
 
     async def watch(
-        self, episode_id: str, after: int, *, answer_parts: bool
+        self, episode_id: str, after: int, *, answer_parts: bool, end_only: bool
     ) -> AsyncIterator[EpisodeProgress]:
-        reader = current_identity()
-        following = self.watcher.follow(reader.tenant, episode_id, after, answer_parts=answer_parts)
+        tenant = (reader := current_identity()).tenant
+        following = (
+            self.watcher.end(tenant, episode_id)
+            if end_only
+            else self.watcher.follow(tenant, episode_id, after, answer_parts=answer_parts)
+        )
         async for progress in following:
             subject = progress.episode.new.subject
             readable = may_read(subject, reader)
@@ -272,7 +284,13 @@ class Episodes:
         await self._find_judging_tools(effective)
         identity = current_identity()
         admitted = partial(admit, episode_id, spec, toolset, identity, assigned)
-        return await self.checks.run(identity.tenant, admitted)
+        return await self._checked(spec, admitted)
+
+    async def _checked(self, spec: episode_pb2.EpisodeSpec, check: Callable[[], T]) -> T:
+        """Returns what the check does, and serves others while it takes long."""
+        if not takes_long_to_check(spec):
+            return check()
+        return await self.checks.run(current_identity().tenant, check)
 
     async def _require_record(self, spec: episode_pb2.EpisodeSpec) -> None:
         """Raises EpisodeNotFound, ScopeMissing, EpisodeNotFinished, InvalidEpisode."""

@@ -89,7 +89,10 @@ class EpisodesServicer(EpisodeServiceServicer):
         self, request: pb.WatchEpisodeRequest, context: Context
     ) -> AsyncIterator[pb.WatchEpisodeResponse]:
         watch = self._episodes.watch(
-            request.episode_id, request.after_sequence, answer_parts=request.answer_parts
+            request.episode_id,
+            request.after_sequence,
+            answer_parts=request.answer_parts,
+            end_only=request.end_only,
         )
         async for progress in watch:
             yield watched_to_proto(progress)

@@ -36,6 +36,14 @@ READ_ALL = text(
         asked="unnest(CAST(:ids AS uuid[]), CAST(:afters AS integer[])) AS asked (id, after)"
     )
 )
+READ_ENDS = text(
+    """
+    SELECT e.id, e.stop_reason, e.answer, e.failure, e.turn_count, e.tool_call_count,
+           e.cost AS total_cost, e.currency AS total_currency, e.unpriced_call_count, e.usage,
+           e.end_time, (SELECT max(sequence) FROM steps WHERE episode_id = e.id) AS last_sequence
+    FROM episodes e WHERE e.id = ANY(CAST(:ids AS uuid[])) AND e.stop_reason IS NOT NULL
+    """
+)
 ASKED_MAX = 200
 # An episode, and the sequence after which its steps are asked for.
 Asked = tuple[str, int]
@@ -49,13 +57,34 @@ class News:
     steps: list[Step] = field(default_factory=list)
 
 
+@dataclass(frozen=True)
+class WatchedEnd:
+    """How an episode ended, and the sequence of that event."""
+
+    end: End
+    sequence: int
+
+
 class NewsStore:
     def __init__(self, engine: AsyncEngine) -> None:
         self._engine = engine
         self._reads = GroupCommit(self._read, lambda _asked: 1, ASKED_MAX)
+        self._ends = GroupCommit(self._read_ends, lambda _asked: 1, ASKED_MAX)
 
     async def after(self, episode_id: str, sequence: int) -> News:
         return await self._reads.submit((episode_id, sequence))
+
+    async def end(self, episode_id: str) -> WatchedEnd | None:
+        """Returns None as long as it runs."""
+        return await self._ends.submit(episode_id)
+
+    async def _read_ends(self, ids: list[str]) -> Sequence[WatchedEnd | None]:
+        async with autocommit(self._engine) as connection:
+            rows = await connection.execute(READ_ENDS, {"ids": ids})
+            found = {
+                str(row.id): WatchedEnd(end_of(row), (row.last_sequence or 0) + 2) for row in rows
+            }
+        return [found.get(id) for id in ids]
 
     async def _read(self, asked: list[Asked]) -> Sequence[News]:
         found = {each: News() for each in asked}

@@ -39,11 +39,17 @@ class Watcher:
     """Follows any number of episodes with one database listener."""
 
     def __init__(
-        self, episodes: EpisodeStore, news: NewsStore, wakeups: Wakeups, answers: WatchedAnswers
+        self,
+        episodes: EpisodeStore,
+        news: NewsStore,
+        wakeups: Wakeups,
+        ends: Wakeups,
+        answers: WatchedAnswers,
     ) -> None:
         self._episodes = episodes
         self._news = news
         self._wakeups = wakeups
+        self._ends = ends
         self._answers = answers
 
     async def follow(
@@ -67,6 +73,15 @@ class Watcher:
             stored = await self._episodes.get(tenant, episode_id)
             async for progress in self._events(stored, after, news, parts):
                 yield progress
+
+    async def end(self, tenant: str, episode_id: str) -> AsyncIterator[EpisodeProgress]:
+        """Yields the end of the episode. Raises EpisodeNotFound."""
+        episode_id = canonical_id(episode_id) or episode_id
+        with self._ends.of(episode_id) as news:
+            stored = await self._episodes.get(tenant, episode_id)
+            while (found := await self._news.end(episode_id)) is None:
+                await _wait(news)
+            yield EpisodeProgress(found.sequence, stored.ended(found.end))
 
     async def _events(
         self,

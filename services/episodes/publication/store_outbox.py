@@ -62,7 +62,7 @@ FINISH_ALONE = text(
     announced AS ({ADD_EVENT.format(only_if="EXISTS (SELECT FROM ended)")}),
     streamed AS ({ADD_TENANT_EVENT.format(only_if="EXISTS (SELECT FROM ended)")}),
     dequeued AS (DELETE FROM episode_queue WHERE episode_id = CAST(:id AS uuid))
-    SELECT pg_notify('episode_steps', CAST(CAST(:id AS uuid) AS text)), pg_notify('outbox', '')
+    SELECT pg_notify('episode_ends', CAST(CAST(:id AS uuid) AS text)), pg_notify('outbox', '')
     """  # noqa: S608 all of it is constant
 )
 ADD = text(
@@ -77,7 +77,7 @@ ADD = text(
     RETURNING pg_notify('outbox', '')
     """
 )
-NOTIFY = text("SELECT pg_notify('episode_steps', :id)")
+NOTIFY = text("SELECT pg_notify('episode_ends', :id)")
 CHANNEL = "outbox"
 LOCK_GROUP = text("SELECT pg_advisory_xact_lock(hashtextextended(:tenant || '/' || :group_id, 0))")
 MEMBERS = text(

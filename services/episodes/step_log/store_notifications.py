@@ -9,6 +9,7 @@ from podium_kit.postgres.engine import autocommit
 
 # Steps of episodes and parts of their answers, and ends of direct calls.
 CHANNEL = "episode_steps"
+ENDS_CHANNEL = "episode_ends"
 CHECK_INTERVAL_S = 1.0
 ALIVE = text("SELECT 1")
 # Nothing is stored, so nothing needs a disk flush.

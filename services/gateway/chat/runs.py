@@ -43,7 +43,7 @@ class Run(Protocol):
     def answered_turn(self) -> int: ...
     async def start(self, order: ListOrder) -> None: ...
     def events(
-        self, *, with_calls: bool = False, with_parts: bool = False
+        self, *, with_calls: bool = False, with_parts: bool = False, end_only: bool = False
     ) -> AsyncIterator[Progress | Outcome]: ...
     async def outcome(self, *, with_calls: bool = False) -> Outcome: ...
     async def leave(self, reason: str) -> None: ...
@@ -53,12 +53,14 @@ Event = Progress | Outcome | DomainError
 
 
 async def merged(
-    runs: Sequence[Run], *, with_parts: bool = False
+    runs: Sequence[Run], *, with_parts: bool = False, end_only: bool = False
 ) -> AsyncIterator[tuple[int, Event]]:
     """Merges the events of runs, by index; each run ends with an outcome or an error."""
     events: asyncio.Queue[tuple[int, Event]] = asyncio.Queue()
     following = [
-        asyncio.create_task(_follow(index, run.events(with_parts=with_parts), events))
+        asyncio.create_task(
+            _follow(index, run.events(with_parts=with_parts, end_only=end_only), events)
+        )
         for index, run in enumerate(runs)
     ]
     try:
@@ -93,6 +95,7 @@ class EpisodeRunner(Protocol):
         *,
         with_calls: bool = False,
         with_parts: bool = False,
+        end_only: bool = False,
     ) -> AsyncIterator[Progress | Outcome]: ...
     async def cancel(self, episode_id: str, reason: str) -> None: ...
 
@@ -107,6 +110,7 @@ class EpisodeRun:
         self._episode = episode
         self._wait_s = wait_s
         self._is_over = False
+        self._may_pause = True
         self.answered_turn = answered_turn
 
     @property
@@ -114,6 +118,7 @@ class EpisodeRun:
         return self._episode.value
 
     async def start(self, order: ListOrder) -> None:
+        self._may_pause = bool(order.client_tools)
         with telemetry.episode_context(self.episode_id), telemetry.span("gateway.start_episode"):
             await self._episodes.start(self.episode_id, order)
 
@@ -121,21 +126,32 @@ class EpisodeRun:
         await self._episodes.answer(results)
 
     async def outcome(self, *, with_calls: bool = False) -> Outcome:
-        async for event in self.events(with_calls=with_calls):
+        async for event in self.events(with_calls=with_calls, end_only=not with_calls):
             if isinstance(event, Outcome):
                 return event
         raise AssertionError("a watch ends with an outcome or an error")
 
     async def events(
-        self, *, with_calls: bool = False, with_parts: bool = False, parts_bind: bool = True
+        self,
+        *,
+        with_calls: bool = False,
+        with_parts: bool = False,
+        parts_bind: bool = True,
+        end_only: bool = False,
     ) -> AsyncIterator[Progress | Outcome]:
         """Yields progress, and the outcome last: its answer begins with the parts if they bind.
+
+        `end_only` leaves progress out where the episode cannot pause for calls of its client.
 
         Raises AnswerTooLate, WatchLost, AnswerMadeAgain.
         """
         deadline = time.monotonic() + self._wait_s
         source = self._episodes.events(
-            self.episode_id, self.answered_turn, with_calls=with_calls, with_parts=with_parts
+            self.episode_id,
+            self.answered_turn,
+            with_calls=with_calls,
+            with_parts=with_parts,
+            end_only=end_only and not self._may_pause,
         )
         shown = list[AnswerPart]()
         while not self._is_over:
@@ -235,7 +251,7 @@ class DirectRun:
             )
 
     async def events(
-        self, *, with_calls: bool = False, with_parts: bool = False
+        self, *, with_calls: bool = False, with_parts: bool = False, end_only: bool = False
     ) -> AsyncIterator[Progress | Outcome]:
         assert self._answer is not None, "a run is started before it is followed"
         deadline = time.monotonic() + self._wait_s

@@ -23,7 +23,7 @@ class ChatRun:
     async def complete(self) -> Json:
         """Waits for the end. Raises the first error when no choice has an answer."""
         ends: Ends = {}
-        async for index, event in self._events():
+        async for index, event in self._events(end_only=True):
             if not isinstance(event, Progress):
                 ends[index] = event
         custom = self.request.custom_tools()
@@ -65,8 +65,10 @@ class ChatRun:
         except DomainError as error:
             yield data(error_body(error))
 
-    async def _events(self, *, with_parts: bool = False) -> AsyncIterator[tuple[int, Event]]:
-        async for index, event in merged(self.runs, with_parts=with_parts):
+    async def _events(
+        self, *, with_parts: bool = False, end_only: bool = False
+    ) -> AsyncIterator[tuple[int, Event]]:
+        async for index, event in merged(self.runs, with_parts=with_parts, end_only=end_only):
             stops = self.request.stop or ()
             yield index, stopped(event, stops) if isinstance(event, Outcome) else event
 

@@ -35,6 +35,8 @@ from podium_kit.wire import json_values
 Endpoint = Callable[[Request], Awaitable[Response]]
 WITH_BODY = {"POST", "PUT", "PATCH"}
 JSON_LINES = "application/x-ndjson"
+# Of a watch, beside the sequence after which it begins.
+WATCH_FLAGS = ("answer_parts", "end_only")
 # As many digits as all numbers of 32 bits have, which events are counted with.
 SEQUENCE = re.compile(r"[0-9]{1,9}")
 
@@ -108,8 +110,8 @@ class Transcoder:
         after_sequence = _sequence(given or "0", "Last-Event-ID" if resumed else "after_sequence")
         # Asked first, so that an unknown episode is a 404 and not a broken stream.
         await self.episodes.check_exists(episode_id)
-        answer_parts = _flag(request, "answer_parts")
-        events = self._watch(episode_id, after_sequence, answer_parts)
+        wanted = {name: _flag(request, name) for name in WATCH_FLAGS}
+        events = self._watch(episode_id, after_sequence, **wanted)
         return sse_response(kept_alive(events, self.keepalive_s, self.draining))
 
     async def _tenant_events(self, request: Request) -> StreamingResponse:
@@ -121,11 +123,10 @@ class Transcoder:
         return sse_response(kept_alive(_sent(first, events), self.keepalive_s, self.draining))
 
     async def _watch(
-        self, episode_id: str, after_sequence: int, answer_parts: bool
+        self, episode_id: str, after_sequence: int, **wanted: bool
     ) -> AsyncIterator[bytes]:
-        watch = self.episodes.watch(episode_id, after_sequence, answer_parts=answer_parts)
         try:
-            async for news in watch:
+            async for news in self.episodes.watch(episode_id, after_sequence, **wanted):
                 if news.HasField("answer_part"):
                     # Without an id: it is not what a watch resumes from.
                     yield b"event: answer_part\n" + data(json_values(news.answer_part))

@@ -298,9 +298,9 @@ async def start(
 
 
 async def finished(client: "EpisodeServiceAsyncStub", episode_id: str) -> episode_pb2.Episode:
-    async for response in client.WatchEpisode(pb.WatchEpisodeRequest(episode_id=episode_id)):
-        if response.event.HasField("finished"):
-            return response.event.finished.episode
+    wanted = pb.WatchEpisodeRequest(episode_id=episode_id, end_only=True)
+    async for response in client.WatchEpisode(wanted):
+        return response.event.finished.episode
     raise AssertionError("the watch ended before the episode")
 
 

@@ -90,6 +90,28 @@ async def test_watch_resumes_after_any_event(platform: Platform) -> None:
         assert [r.event.sequence async for r in watch] == list(range(after + 1, 4))
 
 
+@pytest.mark.parametrize("answer_parts", [False, True])
+async def test_a_watch_of_the_end_alone_has_no_other_event(
+    platform: Platform, *, answer_parts: bool
+) -> None:
+    platform.neighbours.orchestrator.decide = in_turns(calls(call("search")), answer("done"))
+    episode_id = (await start(platform.ada)).id
+    wanted = pb.WatchEpisodeRequest(episode_id=episode_id, end_only=True, answer_parts=answer_parts)
+    # While it runs, and after its end.
+    for _ in range(2):
+        [response] = [each async for each in platform.ada.WatchEpisode(wanted)]
+        assert response.event == (await events(platform.ada, episode_id))[-1]
+        assert response.event.finished.episode.answer == "done"
+
+
+async def test_a_watch_of_the_end_is_the_tenants_own(platform: Platform) -> None:
+    episode = await platform.run()
+    wanted = pb.WatchEpisodeRequest(episode_id=episode.id, end_only=True)
+    async with platform.client(tenant="other") as other:
+        with pytest.raises(grpc.aio.AioRpcError, match="NOT_FOUND"):
+            await anext(aiter(other.WatchEpisode(wanted)))
+
+
 async def test_independent_calls_run_in_parallel(platform: Platform) -> None:
     # Nothing is answered before four are in flight.
     platform.neighbours.adapters.barrier = asyncio.Barrier(4)

@@ -187,6 +187,7 @@ class ScriptedEpisodes(rpc.EpisodeServiceServicer):
         self.resumed_after: list[int] = []
         # What watchers who ask for them are shown first.
         self.answer_parts: list[pb.EpisodeAnswerPart] = []
+        self.end_only: list[bool] = []
         self._players: set[asyncio.Task[None]] = set()
 
     async def StartEpisode(
@@ -266,15 +267,20 @@ class ScriptedEpisodes(rpc.EpisodeServiceServicer):
     ) -> AsyncIterator[pb.WatchEpisodeResponse]:
         running, sent = self._mine(request.episode_id), request.after_sequence
         self.resumed_after.append(sent)
+        self.end_only.append(request.end_only)
         # A watch that outlives its test must not count among those of the next one.
         open_watches, watch = self.open_watches, object()
         open_watches.add(watch)
         try:
+            if request.end_only:
+                # There is nothing to lose after its event.
+                self._maybe_break()
             for part in self.answer_parts if request.answer_parts else ():
                 yield pb.WatchEpisodeResponse(answer_part=part)
             while True:
                 for event in running.events[sent:]:
-                    yield pb.WatchEpisodeResponse(event=event)
+                    if event.HasField("finished") or not request.end_only:
+                        yield pb.WatchEpisodeResponse(event=event)
                     sent += 1
                     self._maybe_break()
                 if running.ended:

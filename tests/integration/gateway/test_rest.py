@@ -181,6 +181,14 @@ async def test_parts_of_an_answer_are_events_without_an_id_for_those_who_ask(
     assert (wrong.status_code, wrong.json()["error"]["param"]) == (400, "answer_parts")
 
 
+async def test_the_end_alone_is_sent_to_those_who_ask_for_it(gateway: Gateway) -> None:
+    episode_id = await start(gateway)
+    async with gateway.http() as http:
+        path = f"/v1/episodes/{episode_id}/events"
+        sent = (await http.get(path, params={"end_only": "true"})).text
+    assert [line for line in sent.splitlines() if line.startswith("event: ")] == ["event: finished"]
+
+
 async def test_events_resume_after_the_last_one_seen(gateway: Gateway) -> None:
     episode_id = await start(gateway)
     async with gateway.http() as http:

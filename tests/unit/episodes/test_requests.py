@@ -86,7 +86,7 @@ def test_a_page_token_of_another_list_is_rejected(token: str) -> None:
 
 
 async def test_a_sequence_that_no_event_can_have_is_rejected() -> None:
-    watcher = Watcher(None, None, Wakeups(), WatchedAnswers())  # type: ignore[arg-type]
+    watcher = Watcher(None, None, Wakeups(), Wakeups(), WatchedAnswers())  # type: ignore[arg-type]
     with pytest.raises(OutOfBounds, match="after_sequence is 2147483648; give the sequence"):
         await anext(watcher.follow("acme", "0190", SEQUENCE_MAX + 1))
 
@@ -169,7 +169,7 @@ async def test_a_workflow_is_found_by_the_id_that_it_is_called_by() -> None:
 async def test_whoever_watches_under_another_form_is_told_at_once() -> None:
     platform: Any = Platform()
     wakeups = Wakeups()
-    watcher = Watcher(platform, platform, wakeups, WatchedAnswers())
+    watcher = Watcher(platform, platform, wakeups, Wakeups(), WatchedAnswers())
     events = watcher.follow("acme", ID.upper(), 0)
     with acting_as(make_identity("acme")):
         assert (await anext(events)).sequence == 1

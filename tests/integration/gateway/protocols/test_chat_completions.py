@@ -48,6 +48,17 @@ async def test_the_answer_comes_with_usage_cost_and_episode(gateway: Gateway) ->
     assert extra["episode_id"] in gateway.episodes.episodes
 
 
+@pytest.mark.parametrize("streamed", [False, True])
+async def test_only_the_end_is_watched_of_an_answer_that_comes_whole(
+    gateway: Gateway, *, streamed: bool
+) -> None:
+    watches = len(gateway.episodes.end_only)
+    async with gateway.openai() as client:
+        await client.chat.completions.create(model="podium", messages=TASK, stream=streamed)
+        await wait_for(lambda: len(gateway.episodes.end_only) > watches)
+    assert gateway.episodes.end_only[watches:] == [not streamed]
+
+
 async def test_the_synchronous_client_works_too(gateway: Gateway) -> None:
     def ask() -> str | None:
         with openai.OpenAI(base_url=f"{gateway.base_url}/v1", api_key=gateway.key) as client:

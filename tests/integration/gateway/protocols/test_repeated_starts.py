@@ -33,7 +33,7 @@ async def test_a_client_whose_watch_is_lost_is_told_not_to_start_again(
     gateway: Gateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("gateway.clients.WATCH_PATIENCE_S", 0.0)
-    gateway.episodes.watches_to_break = 1
+    gateway.episodes.watches_to_break = 9
     async with gateway.openai().with_options(max_retries=3) as client:
         with pytest.raises(InternalServerError) as lost:
             await client.chat.completions.create(**CHAT)

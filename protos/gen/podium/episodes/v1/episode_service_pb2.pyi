@@ -636,6 +636,7 @@ class WatchEpisodeRequest(_message.Message):
     EPISODE_ID_FIELD_NUMBER: _builtins.int
     AFTER_SEQUENCE_FIELD_NUMBER: _builtins.int
     ANSWER_PARTS_FIELD_NUMBER: _builtins.int
+    END_ONLY_FIELD_NUMBER: _builtins.int
     episode_id: _builtins.str
     """Its id."""
     after_sequence: _builtins.int
@@ -644,16 +645,21 @@ class WatchEpisodeRequest(_message.Message):
     """True for the answer while it is written, of an episode with stream_answer. A caller who may not
     read the content is shown none.
     """
+    end_only: _builtins.bool
+    """True for the end of the episode alone, without the events and parts before it. An episode that waits
+    for its caller is waited for.
+    """
     def __init__(
         self,
         *,
         episode_id: _builtins.str = ...,
         after_sequence: _builtins.int = ...,
         answer_parts: _builtins.bool = ...,
+        end_only: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["after_sequence", b"after_sequence", "answer_parts", b"answer_parts", "episode_id", b"episode_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["after_sequence", b"after_sequence", "answer_parts", b"answer_parts", "end_only", b"end_only", "episode_id", b"episode_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
