@@ -83,19 +83,11 @@ class DirectCall:
 
     @property
     def arguments(self) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads(self.spec.arguments_json or "{}")
-        return found
+        return arguments_of(self.spec)
 
     @property
     def alias(self) -> str:
-        """The model to ask; "" for a tool that is none, and where none is named."""
-        if not self.asks_model:
-            return ""
-        named = [name for name in (self.spec.model_alias, self.arguments.get("model")) if name]
-        if not named and len(self.tool.model_aliases) == 1:
-            return self.tool.model_aliases[0]
-        agree = bool(named) and named[0] == named[-1] and isinstance(named[0], str)
-        return named[0] if agree else ""
+        return alias_of(self.spec, self.tool)
 
     @property
     def guardrails(self) -> Sequence[policy_pb2.Guardrail]:
@@ -114,3 +106,19 @@ class DirectCall:
     @property
     def timeout_s(self) -> float:
         return timeout_s(self.tool)
+
+
+def arguments_of(spec: pb.DirectCallSpec) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(spec.arguments_json or "{}")
+    return found
+
+
+def alias_of(spec: pb.DirectCallSpec, tool: toolset_pb2.ResolvedTool) -> str:
+    """Returns the model to ask; "" for a tool that is none, and where none is named."""
+    if not kind_of(tool.kind).has_models:
+        return ""
+    named = [name for name in (spec.model_alias, arguments_of(spec).get("model")) if name]
+    if not named and len(tool.model_aliases) == 1:
+        return tool.model_aliases[0]
+    agree = bool(named) and named[0] == named[-1] and isinstance(named[0], str)
+    return named[0] if agree else ""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from cachetools import TTLCache
+from cachetools import LRUCache, TTLCache
 
 from episodes.admission.access import check_labels, may_read
 from episodes.admission.checks import SPEC_BYTES_MAX
@@ -21,7 +21,7 @@ from episodes.attachments.checks import (
 )
 from episodes.attachments.store import Files
 from episodes.clients import Ledger, RegistryClient
-from episodes.direct_calls.call import DirectCall, StoredCall
+from episodes.direct_calls.call import DirectCall, StoredCall, alias_of
 from episodes.direct_calls.executor import CallNews
 from episodes.direct_calls.store import DirectCallStore
 from episodes.errors import (
@@ -52,6 +52,8 @@ WAIT_S = 30.0
 POLL_INTERVAL_S = 5.0
 TEXTS_MAX = 2_048
 TOOLSETS_MAX = 5_000
+# The caller, the name of the policy, and that of the tool.
+Asked = tuple[Identity, str, str]
 # The registry's reason for a tool that the policy does not let in.
 TOOL_REJECTED = "TOOL_REJECTED"
 
@@ -98,17 +100,24 @@ class DirectTools:
         self, registry: RegistryClient, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._registry = registry
-        self._known: TTLCache[tuple[Identity, str, str], toolset_pb2.Toolset] = TTLCache(
+        self._known: TTLCache[Asked, toolset_pb2.Toolset] = TTLCache(
             TOOLSETS_MAX, TIME_TO_LIVE_S, clock
         )
+        self._earlier: LRUCache[Asked, toolset_pb2.Toolset] = LRUCache(TOOLSETS_MAX)
 
     async def of(self, policy: str, name: str) -> toolset_pb2.Toolset:
         """Raises ToolDenied where the policy does not let the tool in."""
         asked = (current_identity(), policy, name)
         found = self._known.get(asked)
         if found is None:
-            found = self._known[asked] = await self._resolved(policy, name)
+            found = await self._resolved(policy, name)
+            self._known[asked] = self._earlier[asked] = found
         return found
+
+    def outdated(self, policy: str, name: str) -> toolset_pb2.Toolset | None:
+        """Returns what was resolved before, where it has to be resolved again."""
+        asked = (current_identity(), policy, name)
+        return None if asked in self._known else self._earlier.get(asked)
 
     async def _resolved(self, policy: str, name: str) -> toolset_pb2.Toolset:
         try:
@@ -200,7 +209,7 @@ class DirectCalls:
         self, order: DirectCallOrder, files: Files, own: bool, with_parts: bool
     ) -> StoredCall:
         spec, identity = order.spec, current_identity()
-        toolset = await self.tools.of(spec.policy, spec.tool_name)
+        toolset = await self._toolset(spec)
         _check_content(spec, toolset.tools[0])
         new = StoredCall(
             id=order.call_id,
@@ -229,6 +238,20 @@ class DirectCalls:
         if stored is new:
             self.own.start(new, with_parts=with_parts)
         return _readable(stored)
+
+    async def _toolset(self, spec: pb.DirectCallSpec) -> toolset_pb2.Toolset:
+        """Resolves the tool, and has the policy decide meanwhile, since the tool is most likely as
+        it was before."""
+        before = self.tools.outdated(spec.policy, spec.tool_name)
+        if before is None:
+            return await self.tools.of(spec.policy, spec.tool_name)
+        _arguments(spec)
+        tool = before.tools[0]
+        question = (tool.name, tool.version, alias_of(spec, tool))
+        deciding = self.policies.decide(current_identity(), spec.policy, {question})
+        resolving = self.tools.of(spec.policy, spec.tool_name)
+        toolset, _ = await asyncio.gather(resolving, deciding)
+        return toolset
 
     async def _require_allowed(self, call: DirectCall) -> PolicyDecision:
         question = (call.tool.name, call.tool.version, call.alias)

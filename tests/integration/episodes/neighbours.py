@@ -257,11 +257,15 @@ class FixedRegistry(registry_rpc.ToolRegistryServiceServicer):
         self.toolset = make_toolset("calculator", "search")
         self.found = toolset_pb2.Toolset()
         self.asked: list[registry_pb.ResolveToolsetRequest] = []
+        # Resolutions wait for it.
+        self.barrier: asyncio.Barrier | None = None
 
     async def ResolveToolset(
         self, request: registry_pb.ResolveToolsetRequest, context: Context
     ) -> registry_pb.ResolveToolsetResponse:
         self.asked.append(request)
+        if self.barrier is not None:
+            await self.barrier.wait()
         if request.policy == "gone":
             await context.abort(grpc.StatusCode.NOT_FOUND, "there is no policy gone")
         toolset = self.found if request.known_tool_names else self.toolset
@@ -487,11 +491,15 @@ class FixedPolicies(policies_rpc.PolicyServiceServicer):
         self.guardrails: list[policy_pb2.Guardrail] = []
         # What tokens said of those who asked; no one verifies them here.
         self.callers: list[frozenset[str]] = []
+        # Decisions wait for it.
+        self.barrier: asyncio.Barrier | None = None
 
     async def CheckCalls(
         self, request: policies_pb.CheckCallsRequest, context: Context
     ) -> policies_pb.CheckCallsResponse:
         self.asked.append(request)
+        if self.barrier is not None:
+            await self.barrier.wait()
         claims = jwt.decode(bearer_token(context), options={"verify_signature": False})
         self.callers.append(frozenset(claims.get("groups", ())))
         bound = self.bound & self.callers[-1]

@@ -10,6 +10,7 @@ from sqlalchemy.ext.asyncio import create_async_engine
 
 from callers import client_channel, code_of, make_identity
 from episodes.direct_calls.executor import CALL_QUEUE
+from episodes.execution.policy_checks import TIME_TO_LIVE_S
 from episodes.queue.store import WorkQueue
 from integration.episodes.neighbours import make_toolset
 from integration.episodes.platform_under_test import Platform, new_id
@@ -101,6 +102,19 @@ async def test_a_call_is_made_by_the_process_that_accepts_it(own_platform: Platf
     key = last.ended.ledger_key
     assert neighbours.ledger.captured.keys() == neighbours.ledger.holds.keys() == {key}
     assert f"{neighbours.ledger.captured[key]:f}" == last.ended.cost.amount
+
+
+async def test_a_later_call_resolves_its_tool_while_the_policy_decides(platform: Platform) -> None:
+    neighbours = platform.neighbours
+    async with calls_of(platform) as stub:
+        await ended(stub, (await start(stub)).id)
+        # What is known of the tool is old by then.
+        await asyncio.sleep(TIME_TO_LIVE_S + 0.1)
+        both = neighbours.registry.barrier = neighbours.policies.barrier = asyncio.Barrier(2)
+        await ended(stub, (await start(stub)).id)
+        await asyncio.sleep(TIME_TO_LIVE_S + 0.1)
+        assert await code_of(start(stub, arguments_json="{")) is grpc.StatusCode.INVALID_ARGUMENT
+    assert both.n_waiting == 0
 
 
 async def test_a_repeated_call_waits_for_the_end_of_the_first(platform: Platform) -> None:
