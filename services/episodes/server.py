@@ -122,6 +122,7 @@ async def serve(config: ServerConfig) -> None:
         Listener(ENDS_CHANNEL, notify_end, ends.notify_all),
     ]
     notifications = Notifications(engine, listeners)
+    live = LiveStore(engine)
     orchestrator = OrchestratorClient(channel_to(config.orchestrator_inference_target))
     registry = RegistryClient(channel_to(config.tool_registry_target))
     starter = WorkflowStarter(temporal, config.task_queue, config.temporal_timeout_s)
@@ -142,7 +143,7 @@ async def serve(config: ServerConfig) -> None:
         offers=ToolOffers(
             registry, CompetenceRecords(CompetenceStore(engine)), config.tools_offered_max
         ),
-        live=LiveTraffic(LiveStore(engine)),
+        live=LiveTraffic(live),
         checks=FairThread(),
     )
     own_calls = _own_calls(config, engine)
@@ -158,7 +159,7 @@ async def serve(config: ServerConfig) -> None:
     evaluations = Evaluations(
         EvaluationStore(engine),
         VerdictStore(engine),
-        LiveStore(engine),
+        live,
         RunReportStore(engine),
         check_models=ArmModels(episodes.models, episodes.ledger).check,
         runs_max=config.evaluations_per_tenant,

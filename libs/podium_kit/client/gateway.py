@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any, Self, TypeVar
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 import httpx
 from google.protobuf import json_format
@@ -88,7 +88,7 @@ class Gateway:
             timeout=TIMEOUT,
             # A proxy for the world is none for this machine.
             trust_env=_host(url) not in LOOPBACK,
-            verify=verification(authority) if url.startswith("https:") else _trusts_nobody(),
+            verify=verification(authority) if authority or _has_tls(url) else _trusts_nobody(),
         )
 
     async def __aenter__(self) -> Self:
@@ -247,6 +247,10 @@ def verification(authority: Path | None) -> ssl.SSLContext | bool:
         return ssl.create_default_context(cafile=named)
     except OSError as error:
         raise InvalidAuthority(Path(named), error) from error
+
+
+def _has_tls(url: str) -> bool:
+    return urlsplit(url).scheme == "https"
 
 
 def _trusts_nobody() -> ssl.SSLContext:

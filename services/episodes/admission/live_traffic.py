@@ -3,11 +3,7 @@
 import hashlib
 import json
 import logging
-import time
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-
-from cachetools import TTLCache
 
 from episodes.admission.checks import ToolOffers, admit
 from episodes.clients import OrchestratorModels
@@ -25,8 +21,6 @@ from podium_kit.rpc.identity import Identity, Scope, acting_as
 
 log = logging.getLogger(__name__)
 
-# How long a stopped evaluation may still be known, and the tenants of which it is.
-KNOWN_S, TENANTS_MAX = 1.0, 10_000
 POLL_INTERVAL_S = 1.0
 UNKNOWN = ArmScores(0, 0.0)
 
@@ -46,17 +40,15 @@ class Assignment:
 class LiveTraffic:
     """Assigns episodes at their start. Which ones follows from their ids."""
 
-    def __init__(self, store: LiveStore, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, store: LiveStore) -> None:
         self._store = store
-        self._known: TTLCache[str, Sequence[LiveEvaluation]] = TTLCache(TENANTS_MAX, KNOWN_S, clock)
 
     async def assignment(
         self, tenant: str, episode_id: str, spec: episode_pb2.EpisodeSpec
     ) -> Assignment | None:
         if not is_users(spec):
             return None
-        if (running := self._known.get(tenant)) is None:
-            running = self._known[tenant] = await self._store.running(tenant)
+        running = await self._store.known(tenant)
         found = (assigned(live, episode_id, spec) for live in running)
         return next(filter(None, found), None)
 

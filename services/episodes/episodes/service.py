@@ -115,7 +115,7 @@ class Episodes:
         now_s = asyncio.get_running_loop().time()
         answer_at_s = None if remaining_s is None else now_s + remaining_s - REPLY_TIME_S
         check_labels(spec.labels, current_identity())
-        await self._checked(spec, partial(check_request, episode_id, spec))
+        await self._checked(partial(check_request, episode_id, spec), takes_long_to_check(spec))
         attachments = checked_attachments(spec.attachments)
         contents = checked_contents(attachments, attachment_data)
         files = Files(tuple(attachments), contents, own_quota)
@@ -145,12 +145,12 @@ class Episodes:
 
     async def prompt_tokens(self, spec: episode_pb2.EpisodeSpec) -> int:
         identity = current_identity()
-        await self._checked(spec, partial(check_spec, spec))
+        await self._checked(partial(check_spec, spec), takes_long_to_check(spec))
         toolset = await self.offers.of(spec)
         spec.model = spec.model or toolset.model
         model = await self.models.find(spec.model)
         admitted = partial(admit, "", spec, toolset, identity)
-        new = await self._checked(spec, admitted)
+        new = await self._checked(admitted, takes_long_to_check(spec, toolset))
         stored = StoredEpisode(new, datetime.now(UTC), EpisodeState.PENDING, Progress())
         episode, log = RunningEpisode(stored, spec, toolset), StepLog("")
         only_answers = new.turn_limit == 1
@@ -284,13 +284,11 @@ class Episodes:
         await self._find_judging_tools(effective)
         identity = current_identity()
         admitted = partial(admit, episode_id, spec, toolset, identity, assigned)
-        return await self._checked(spec, admitted)
+        return await self._checked(admitted, takes_long_to_check(spec, toolset))
 
-    async def _checked(self, spec: episode_pb2.EpisodeSpec, check: Callable[[], T]) -> T:
-        """Returns what the check does, and serves others while it takes long."""
-        if not takes_long_to_check(spec):
-            return check()
-        return await self.checks.run(current_identity().tenant, check)
+    async def _checked(self, check: Callable[[], T], long: bool) -> T:
+        """Returns what the check does; others are served while a long one runs."""
+        return await self.checks.run(current_identity().tenant, check) if long else check()
 
     async def _require_record(self, spec: episode_pb2.EpisodeSpec) -> None:
         """Raises EpisodeNotFound, ScopeMissing, EpisodeNotFinished, InvalidEpisode."""

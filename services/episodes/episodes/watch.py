@@ -75,11 +75,14 @@ class Watcher:
                 yield progress
 
     async def end(self, tenant: str, episode_id: str) -> AsyncIterator[EpisodeProgress]:
-        """Yields the end of the episode. Raises EpisodeNotFound."""
+        """Yields the end of the episode. Raises EpisodeNotFound, also for one that is erased."""
         episode_id = canonical_id(episode_id) or episode_id
         with self._ends.of(episode_id) as news:
             stored = await self._episodes.get(tenant, episode_id)
+            if stored.ending is None:
+                await _wait(news)
             while (found := await self._news.end(episode_id)) is None:
+                stored = await self._episodes.get(tenant, episode_id)
                 await _wait(news)
             yield EpisodeProgress(found.sequence, stored.ended(found.end))
 

@@ -4,6 +4,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from cachetools import TTLCache
 from sqlalchemy import text
 from sqlalchemy.engine import Row
 from sqlalchemy.ext.asyncio import AsyncEngine
@@ -101,9 +102,14 @@ ANY_NOT_RUN = text(
 DUE_MAX = 50
 
 
+# How long one that another process stopped may still be known, and the tenants of which it is.
+KNOWN_S, TENANTS_MAX = 1.0, 10_000
+
+
 class LiveStore:
     def __init__(self, engine: AsyncEngine) -> None:
         self._engine = engine
+        self._known: TTLCache[str, Sequence[LiveEvaluation]] = TTLCache(TENANTS_MAX, KNOWN_S)
 
     async def add(self, new: NewEvaluation) -> StoredEvaluation:
         """Stores it, or returns the one of its id, which may have other content.
@@ -125,7 +131,16 @@ class LiveStore:
             if others:
                 raise AnotherIsLive(others[0])
             await connection.execute(ADD, values)
-            return evaluation_of((await connection.execute(GET, values)).one())
+            stored = evaluation_of((await connection.execute(GET, values)).one())
+        self._known.pop(new.tenant, None)
+        return stored
+
+    async def known(self, tenant: str) -> Sequence[LiveEvaluation]:
+        """Returns the running tests of a tenant, or those of a second ago where another process
+        has begun or ended one since."""
+        if (known := self._known.get(tenant)) is None:
+            known = self._known[tenant] = await self.running(tenant)
+        return known
 
     async def running(self, tenant: str | None = None) -> Sequence[LiveEvaluation]:
         """Returns the tests of a tenant, or of all."""
@@ -191,6 +206,7 @@ class LiveStore:
         }
         async with autocommit(self._engine) as connection:
             await connection.execute(UPDATE, values)
+        self._known.pop(tenant, None)
 
 
 def _live(row: Row[Any]) -> LiveEvaluation:

@@ -96,6 +96,16 @@ async def test_a_share_of_the_traffic_gets_the_candidate_and_as_many_are_compare
     assert float(old.cost.amount) > 0 and float(new.cost.amount) > 0
 
 
+async def test_it_begins_and_ends_with_its_request(platform: Platform) -> None:
+    async with admin_of(platform) as admin:
+        await users(platform, 1)
+        run = await begin(admin, live())
+        await users(platform, 2)
+        await stop(admin, run.id)
+        await users(platform, 1)
+        assert len(await trials(admin, run.id)) == 2
+
+
 async def test_episodes_that_name_a_model_or_another_policy_are_left_alone(
     platform: Platform,
 ) -> None:

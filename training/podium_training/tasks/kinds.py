@@ -8,6 +8,7 @@ from string import Formatter
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from podium_kit.json_yaml import FastSafeLoader
 from podium_training.tasks.task import Split
 
 FOLDER = Path(__file__).parent / "phrasings"
@@ -40,7 +41,8 @@ def kinds(family: str) -> dict[str, Kind]:
 
 def read_kinds(path: Path) -> dict[str, Kind]:
     found = {}
-    for name, fields in yaml.load(path.read_text(encoding="utf-8"), yaml.CSafeLoader).items():
+    written = yaml.load(path.read_text(encoding="utf-8"), FastSafeLoader)  # noqa: S506
+    for name, fields in written.items():
         try:
             found[name] = Kind.model_validate(fields)
         except ValidationError as error:

@@ -13,7 +13,7 @@ from urllib.parse import unquote, urljoin, urlsplit
 
 import yaml
 
-from podium_kit.json_yaml import JsonValues
+from podium_kit.json_yaml import FastSafeLoader, JsonValues
 from podium_kit.rpc.errors import InvalidArgument
 from podium_kit.text import storable
 
@@ -40,7 +40,7 @@ class Unsupported(Exception):
     """An operation that is valid and that no tool of kind http can call."""
 
 
-class _JsonLoader(JsonValues, getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
+class _JsonLoader(JsonValues, FastSafeLoader):  # type: ignore[misc, valid-type]
     pass
 
 
