@@ -20,8 +20,9 @@ from episodes.publication import reconciler
 from episodes.publication.reconciler import Findings, Reconciler
 from episodes.publication.records import trajectory_record
 from episodes.publication.relay import Relay
-from episodes.publication.store_outbox import OutboxStore
+from episodes.publication.store_outbox import CHANNEL, OutboxStore
 from episodes.publication.topic_kafka import TopicReader
+from episodes.step_log.store_notifications import ENDS_CHANNEL
 from integration.episodes.neighbours import answer, call, calls, in_turns
 from integration.episodes.platform_under_test import (
     Platform,
@@ -57,6 +58,22 @@ async def test_finished_episode_is_one_trajectory_and_one_closed_group(platform:
     assert [len(turn.tool_invocations) for turn in trajectory.turns] == [1, 0]
     assert list(trajectory.turns[0].model_call.response.completion_token_ids) == [4, 5]
     assert (trajectory.tenant, trajectory.training_consent) == (platform.tenant, True)
+
+
+@pytest.mark.parametrize("size", [1, 2])
+async def test_an_end_and_its_records_are_announced(platform: Platform, size: int) -> None:
+    heard: set[tuple[str, str]] = set()
+    connection = await asyncpg.connect(platform.database_url.replace("+asyncpg", ""))
+    try:
+        for channel in (CHANNEL, ENDS_CHANNEL):
+            await connection.add_listener(channel, lambda *news: heard.add(news[2:]))
+        group = {"id": new_id(), "size": size}
+        ended = await finished(platform.ada, (await start(platform.ada, group=group)).id)
+        async with asyncio.timeout(60):
+            while not heard >= {(CHANNEL, ""), (ENDS_CHANNEL, ended.id)}:
+                await asyncio.sleep(0.01)
+    finally:
+        await connection.close()
 
 
 async def test_modelled_latencies_count_and_are_marked(platform: Platform) -> None:

@@ -14,6 +14,7 @@ from episodes.webhooks.models import Attempt, DueDelivery
 from episodes.webhooks.sender import WebhookSender
 from podium_kit import telemetry
 from podium_kit.postgres.engine import DatabaseUnavailable
+from podium_kit.postgres.leadership import Leadership
 from podium_kit.rpc.errors import DependencyAway
 from podium_kit.stream import Place, StreamRecord
 from podium_kit.stream.clients import Producer
@@ -46,6 +47,33 @@ async def test_a_batch_that_its_size_cut_short_is_not_the_last(more: bool) -> No
     assert await Relay(outbox, Taking(), "trajectories").relay() is more
     assert outbox.asked == [(BATCH, BATCH_BYTES_MAX)]
     assert outbox.published == [(7, 0, 0)]
+
+
+class Leading(Leadership):
+    def __init__(self) -> None: ...
+
+    async def held(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("more", [True, False])
+async def test_a_record_is_published_once_it_is_announced(
+    monkeypatch: pytest.MonkeyPatch, *, more: bool
+) -> None:
+    monkeypatch.setattr("episodes.publication.relay.POLL_INTERVAL_S", 3600.0)
+    outbox = OneRecord(more)
+    relay = Relay(outbox, Taking(), "trajectories")
+    leading = asyncio.create_task(relay.lead(Leading()))
+    await asyncio.sleep(0)
+    assert not outbox.published
+    relay.notify()
+    await leading
+    assert outbox.published == [(7, 0, 0)]
+    waiting = asyncio.create_task(relay.lead(Leading()))
+    # Others were left over, or none were.
+    done, _ = await asyncio.wait({waiting}, timeout=None if more else 0)
+    assert bool(done) is more
+    waiting.cancel()
 
 
 class Deliveries:
