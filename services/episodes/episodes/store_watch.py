@@ -59,7 +59,7 @@ class News:
 
 @dataclass(frozen=True)
 class WatchedEnd:
-    """How an episode ended, and the sequence of that event."""
+    """The end of an episode, with the sequence of its event."""
 
     end: End
     sequence: int
