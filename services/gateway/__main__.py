@@ -10,7 +10,7 @@ import uvloop
 
 from gateway.config import DatabaseSettings, GatewaySettings
 from gateway.keys.models import KeyRequest
-from gateway.offline import api_keys
+from gateway.keys.offline import api_keys
 from gateway.server import openapi_document, serve
 from podium_kit.rpc.errors import DomainError
 from podium_kit.rpc.identity import Identity, Role, acting_as

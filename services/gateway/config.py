@@ -9,6 +9,7 @@ from podium_kit.rpc.settings import SigningKey, TlsFiles
 from podium_kit.telemetry import TelemetrySettings
 
 MIB = 1024 * 1024
+MIGRATIONS = Path(__file__).parent / "migrations"
 
 
 class DatabaseSettings(BaseSettings):

@@ -30,7 +30,7 @@ from gateway.chat.starting import EpisodeStarter
 from gateway.clients import CatalogueClient, EpisodesClient, Upstreams
 from gateway.clients_direct_calls import DirectCallsClient
 from gateway.clients_events import TenantEventsClient
-from gateway.config import GatewaySettings
+from gateway.config import MIGRATIONS, GatewaySettings
 from gateway.episode_ids import EpisodeIds
 from gateway.http.connection import BoundedHttp
 from gateway.http.health_routes import Check, health_router
@@ -44,7 +44,6 @@ from gateway.limits.store import PostgresBucketStore, PostgresLimitsStore, Postg
 from gateway.mcp_server.clients import PolicyToolsClient
 from gateway.mcp_server.clients_resources import ResourcesClient
 from gateway.mcp_server.models import PATH as MCP_PATH
-from gateway.offline import MIGRATIONS
 from gateway.oidc.protected_resource import ProtectedResource
 from gateway.oidc.sign_in import OidcSignIn
 from gateway.oidc.verifier import OidcVerifier

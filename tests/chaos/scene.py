@@ -21,7 +21,7 @@ from chaos.scripts import specs
 from chaos.victims import PAIRS, Pair
 from gateway.config import DatabaseSettings
 from gateway.keys.models import KeyRequest
-from gateway.offline import api_keys
+from gateway.keys.offline import api_keys
 from local_platforms import quiet
 from podium_cli.up.running import fill
 from podium_kit.embedded.ports import accepts_connections, free_ports

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any, Self, TypeVar
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
 import httpx
 from google.protobuf import json_format
@@ -82,13 +82,16 @@ class Gateway:
         self.url = url
         if not KEY.fullmatch(api_key):
             raise InvalidKey
+        host, encrypted = _host(url), httpx.URL(url).scheme == "https"
+        # To read the authorities takes longer than a request; without them nobody is trusted.
+        trusts_nobody = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         self._client = httpx.AsyncClient(
             base_url=url,
             headers={"authorization": f"Bearer {api_key}"},
             timeout=TIMEOUT,
             # A proxy for the world is none for this machine.
-            trust_env=_host(url) not in LOOPBACK,
-            verify=verification(authority) if authority or _has_tls(url) else _trusts_nobody(),
+            trust_env=host not in LOOPBACK,
+            verify=verification(authority) if authority or encrypted else trusts_nobody,
         )
 
     async def __aenter__(self) -> Self:
@@ -247,15 +250,6 @@ def verification(authority: Path | None) -> ssl.SSLContext | bool:
         return ssl.create_default_context(cafile=named)
     except OSError as error:
         raise InvalidAuthority(Path(named), error) from error
-
-
-def _has_tls(url: str) -> bool:
-    return urlsplit(url).scheme == "https"
-
-
-def _trusts_nobody() -> ssl.SSLContext:
-    """A context for addresses without TLS: to read the authorities takes longer than a request."""
-    return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
 
 def segment(name: str) -> str:

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from gateway.config import DatabaseSettings
 from gateway.errors import ExpiredApiKey, InvalidApiKey, RevokedApiKey
 from gateway.keys.models import ApiKey, KeyRequest
+from gateway.keys.offline import api_keys, keys_and_log
 from gateway.keys.service import ApiKeys
-from gateway.offline import api_keys, keys_and_log
 from podium_kit.rpc.identity import Identity, Role, Scope, acting_as
 from podium_operations.bootstrap.cluster_objects import ClusterObjects
 from podium_operations.bootstrap.settings import Contents

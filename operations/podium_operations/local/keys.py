@@ -155,7 +155,7 @@ async def issue_first_key(database_url: str, tenant: str, subject: str, role: Ro
     # Needed for first keys alone.
     from gateway.config import DatabaseSettings  # noqa: PLC0415
     from gateway.keys.models import KeyRequest  # noqa: PLC0415
-    from gateway.offline import api_keys  # noqa: PLC0415
+    from gateway.keys.offline import api_keys  # noqa: PLC0415
 
     async with api_keys(DatabaseSettings(database_url=database_url)) as issued:
         with acting_as(Identity(tenant, subject, frozenset())):

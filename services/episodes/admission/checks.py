@@ -24,22 +24,17 @@ DEFAULT_TURN_LIMIT = 50
 DEFAULT_TIME_LIMIT_S = 1800.0
 # History, tool names and all else; every list of episodes carries it.
 SPEC_BYTES_MAX = 1024 * 1024
-# Checked in about a millisecond.
-CHECKED_AT_ONCE_BYTES_MAX, CHECKED_AT_ONCE_TOOLS_MAX = 64 * 1024, 64
+# Checked in a few milliseconds.
+CHECKED_AT_ONCE_BYTES_MAX = 64 * 1024
 
 
 def takes_long_to_check(
     spec: episode_pb2.EpisodeSpec, toolset: toolset_pb2.Toolset | None = None
 ) -> bool:
-    """Returns True for a spec with schemas or a check of its caller's, with much text or many
-    tools."""
+    """Returns True for schemas or a check of the caller's, and for much text."""
     own = spec.answer_json_schema or spec.client_tools or spec.HasField("check")
-    tools = spec.tool_names if toolset is None else toolset.tools
-    return (
-        bool(own)
-        or len(tools) > CHECKED_AT_ONCE_TOOLS_MAX
-        or spec.ByteSize() > CHECKED_AT_ONCE_BYTES_MAX
-    )
+    size_bytes = spec.ByteSize() + (toolset.ByteSize() if toolset is not None else 0)
+    return bool(own) or size_bytes > CHECKED_AT_ONCE_BYTES_MAX
 
 
 def check_request(episode_id: str, spec: episode_pb2.EpisodeSpec) -> None:

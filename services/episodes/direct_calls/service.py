@@ -103,19 +103,25 @@ class DirectTools:
         self._known: TTLCache[Asked, toolset_pb2.Toolset] = TTLCache(
             TOOLSETS_MAX, TIME_TO_LIVE_S, clock
         )
-        self._earlier: LRUCache[Asked, toolset_pb2.Toolset] = LRUCache(TOOLSETS_MAX)
+        self._earlier: LRUCache[Asked, toolset_pb2.ResolvedTool] = LRUCache(TOOLSETS_MAX)
 
     async def of(self, policy: str, name: str) -> toolset_pb2.Toolset:
         """Raises ToolDenied where the policy does not let the tool in."""
         asked = (current_identity(), policy, name)
         found = self._known.get(asked)
         if found is None:
-            found = await self._resolved(policy, name)
-            self._known[asked] = self._earlier[asked] = found
+            found = self._known[asked] = await self._resolved(policy, name)
+            tool = found.tools[0]
+            self._earlier[asked] = toolset_pb2.ResolvedTool(
+                name=tool.name,
+                version=tool.version,
+                kind=tool.kind,
+                model_aliases=tool.model_aliases,
+            )
         return found
 
-    def outdated(self, policy: str, name: str) -> toolset_pb2.Toolset | None:
-        """Returns what was resolved before, where it has to be resolved again."""
+    def outdated(self, policy: str, name: str) -> toolset_pb2.ResolvedTool | None:
+        """Returns which tool was resolved before, where it has to be resolved again."""
         asked = (current_identity(), policy, name)
         return None if asked in self._known else self._earlier.get(asked)
 
@@ -242,11 +248,9 @@ class DirectCalls:
     async def _toolset(self, spec: pb.DirectCallSpec) -> toolset_pb2.Toolset:
         """Resolves the tool, and has the policy decide meanwhile, since the tool is most likely as
         it was before."""
-        before = self.tools.outdated(spec.policy, spec.tool_name)
-        if before is None:
+        tool = self.tools.outdated(spec.policy, spec.tool_name)
+        if tool is None:
             return await self.tools.of(spec.policy, spec.tool_name)
-        _arguments(spec)
-        tool = before.tools[0]
         question = (tool.name, tool.version, alias_of(spec, tool))
         deciding = self.policies.decide(current_identity(), spec.policy, {question})
         resolving = self.tools.of(spec.policy, spec.tool_name)
@@ -386,3 +390,4 @@ def _check(spec: pb.DirectCallSpec) -> None:
         raise InvalidDirectCall(f"the call is longer than {SPEC_BYTES_MAX // 1024} KiB")
     if spec.HasField("budget") and money_from_proto(spec.budget).amount <= 0:
         raise InvalidDirectCall("the budget must be above zero; leave it out for no limit")
+    _arguments(spec)

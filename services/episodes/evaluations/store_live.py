@@ -110,6 +110,7 @@ class LiveStore:
     def __init__(self, engine: AsyncEngine) -> None:
         self._engine = engine
         self._known: TTLCache[str, Sequence[LiveEvaluation]] = TTLCache(TENANTS_MAX, KNOWN_S)
+        self._changes = 0
 
     async def add(self, new: NewEvaluation) -> StoredEvaluation:
         """Stores it, or returns the one of its id, which may have other content.
@@ -132,15 +133,20 @@ class LiveStore:
                 raise AnotherIsLive(others[0])
             await connection.execute(ADD, values)
             stored = evaluation_of((await connection.execute(GET, values)).one())
-        self._known.pop(new.tenant, None)
+        self._changed(new.tenant)
         return stored
 
     async def known(self, tenant: str) -> Sequence[LiveEvaluation]:
         """Returns the running tests of a tenant, or those of a second ago where another process
         has begun or ended one since."""
-        if (known := self._known.get(tenant)) is None:
-            known = self._known[tenant] = await self.running(tenant)
-        return known
+        if (known := self._known.get(tenant)) is not None:
+            return known
+        changes = self._changes
+        found = await self.running(tenant)
+        # What was read while one began may lack it.
+        if changes == self._changes:
+            self._known[tenant] = found
+        return found
 
     async def running(self, tenant: str | None = None) -> Sequence[LiveEvaluation]:
         """Returns the tests of a tenant, or of all."""
@@ -206,6 +212,10 @@ class LiveStore:
         }
         async with autocommit(self._engine) as connection:
             await connection.execute(UPDATE, values)
+        self._changed(tenant)
+
+    def _changed(self, tenant: str) -> None:
+        self._changes += 1
         self._known.pop(tenant, None)
 
 

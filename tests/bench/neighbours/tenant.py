@@ -13,7 +13,7 @@ from aiohttp import web
 
 from gateway.config import DatabaseSettings
 from gateway.keys.models import KeyRequest
-from gateway.offline import api_keys
+from gateway.keys.offline import api_keys
 from podium_kit.rpc.identity import Identity, Role, acting_as
 from podium_operations.local.platform import LocalPlatform
 

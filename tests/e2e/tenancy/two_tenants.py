@@ -19,7 +19,7 @@ from google.protobuf.message_factory import GetMessageClass
 from e2e.conftest import CANARY
 from gateway.config import DatabaseSettings
 from gateway.keys.models import KeyRequest
-from gateway.offline import api_keys
+from gateway.keys.offline import api_keys
 from gateway.responses.ids import ResponseId
 from podium_kit.rpc.channel import open_channel
 from podium_kit.rpc.identity import Identity, Role, Scope, acting_as

@@ -14,7 +14,7 @@ from openai import AsyncOpenAI
 from callers import KeyPair, make_identity, make_key_pair, write_verify_keys
 from gateway.config import DatabaseSettings, GatewaySettings
 from gateway.keys.models import KeyRequest
-from gateway.offline import api_keys
+from gateway.keys.offline import api_keys
 from gateway.server import application, uvicorn_config
 from integration.gateway.neighbours import (
     Budgets,

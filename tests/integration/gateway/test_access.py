@@ -9,7 +9,7 @@ from callers import make_identity
 from embedded_servers import Database
 from gateway.config import DatabaseSettings
 from gateway.keys.models import KeyRequest
-from gateway.offline import api_keys
+from gateway.keys.offline import api_keys
 from integration.gateway.gateway_under_test import Gateway, run_gateway
 from podium_kit.rpc.identity import Scope, acting_as
 from podium_kit.rpc.pages import encode_page_token

@@ -13,7 +13,7 @@ from callers import make_identity
 from embedded_servers import Database
 from gateway.config import DatabaseSettings
 from gateway.keys.models import KeyRequest
-from gateway.offline import api_keys
+from gateway.keys.offline import api_keys
 from integration.episodes.platform_under_test import (
     UPSTREAM_TARGETS,
     Platform,

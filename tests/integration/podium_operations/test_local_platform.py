@@ -12,7 +12,7 @@ import pytest
 from embedded_servers import Database
 from gateway.config import DatabaseSettings
 from gateway.keys.models import KeyRequest
-from gateway.offline import api_keys
+from gateway.keys.offline import api_keys
 from integration.gateway.gateway_under_test import Gateway, run_gateway
 from openai_server import OpenAiServer
 from podium_kit.client.errors import UserError

@@ -1,21 +1,18 @@
-"""The gateway's keys and audit log without the gateway, for commands that have its database.
+"""Keys and the audit log without the gateway, for commands that have its database.
 
 Imports little: `podium up` waits for it.
 """
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from pathlib import Path
 
 from gateway.audit.service import AuditLog
 from gateway.audit.store import PostgresAuditStore
-from gateway.config import DatabaseSettings
+from gateway.config import MIGRATIONS, DatabaseSettings
 from gateway.keys.service import ApiKeys
 from gateway.keys.store import PostgresApiKeyStore
 from podium_kit.postgres import migrations
 from podium_kit.postgres.engine import open_engine
-
-MIGRATIONS = Path(__file__).parent / "migrations"
 
 
 @asynccontextmanager
