@@ -25,10 +25,11 @@ Processes = Callable[[str], list[psutil.Process]]
 
 def descendants() -> list[psutil.Process]:
     found = psutil.Process().children(recursive=True)
-    return [each for each in found if _runs(each) and not _is_helper(each)]
+    return [each for each in found if runs(each) and not _is_helper(each)]
 
 
-def _runs(process: psutil.Process) -> bool:
+def runs(process: psutil.Process) -> bool:
+    """False for an ended process that nobody has waited for yet."""
     with suppress(psutil.NoSuchProcess):
         return bool(process.status() != psutil.STATUS_ZOMBIE)
     return False

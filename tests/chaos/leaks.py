@@ -13,13 +13,13 @@ import psutil
 from chaos import victims
 from chaos.scene import Scene
 from podium_kit.embedded.postgres import EmbeddedPostgres
+from process_owner import PR_SET_CHILD_SUBREAPER, runs
 
 OLD_TRANSACTIONS = """
     SELECT count(*) FROM pg_stat_activity
     WHERE xact_start < now() - interval '5 minutes' AND backend_type = 'client backend'
 """
 MIB = 1 << 20
-PR_SET_CHILD_SUBREAPER = 36
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ def known_processes(scene: Scene) -> set[int]:
 
 
 def orphans(known: set[int]) -> list[psutil.Process]:
-    return [each for each in psutil.Process().children() if each.pid not in known and _runs(each)]
+    return [each for each in psutil.Process().children() if each.pid not in known and runs(each)]
 
 
 def sandbox_folders() -> list[Path]:
@@ -95,15 +95,9 @@ def sandbox_folders() -> list[Path]:
 
 def _reap_adopted(known: set[int]) -> None:
     for each in psutil.Process().children():
-        if each.pid not in known and not _runs(each):
+        if each.pid not in known and not runs(each):
             with suppress(ChildProcessError):
                 os.waitpid(each.pid, os.WNOHANG)
-
-
-def _runs(process: psutil.Process) -> bool:
-    with suppress(psutil.NoSuchProcess):
-        return bool(process.status() != psutil.STATUS_ZOMBIE)
-    return False
 
 
 def _family(pid: int | None) -> list[psutil.Process]:

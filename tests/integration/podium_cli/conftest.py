@@ -18,6 +18,7 @@ import pytest
 from builders.episode_costs import misreported
 from integration.podium_cli.warm_command import warm_command
 from openai_server import OpenAiServer
+from process_owner import runs
 from temporary_files import server_folder
 
 # What the platform's user sets for tools before `podium up`.
@@ -58,7 +59,7 @@ class CommandLine:
 
     def json(self, *arguments: str) -> Any:
         ended = self(*arguments, "--json")
-        assert ended.returncode == 0, ended.stderr
+        assert ended.returncode == 0, ended.stderr or ended.stdout
         return json.loads(ended.stdout)
 
 
@@ -87,7 +88,7 @@ def end_quietly(process: "subprocess.Popen[str]", with_signal: signal.Signals) -
     family = psutil.Process(process.pid).children(recursive=True)
     process.send_signal(with_signal)
     process.communicate(timeout=COMMAND_TIMEOUT_S)
-    survivors = [each for each in family if each.is_running()]
+    survivors = [each for each in family if runs(each)]
     assert not survivors, survivors
     return process.returncode
 

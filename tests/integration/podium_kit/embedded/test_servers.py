@@ -29,6 +29,7 @@ from podium_kit.embedded.ports import accepts_connections, free_port
 from podium_kit.embedded.postgres import EmbeddedPostgres, InvalidDatabaseName
 from podium_kit.embedded.serving import SERVERS
 from podium_kit.embedded.temporal import EmbeddedTemporal
+from process_owner import runs
 
 
 @pytest.fixture
@@ -148,7 +149,7 @@ async def test_nothing_is_left_running_after_stop(server: EmbeddedPostgres) -> N
     family = psutil.Process(server.process.pid).children(recursive=True)
     await server.stop()
     assert family
-    assert not [process for process in family if process.is_running()]
+    assert not [process for process in family if runs(process)]
     assert not await server.answers()
 
 
