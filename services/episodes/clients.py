@@ -52,6 +52,8 @@ OPERATIONS_PER_REQUEST = 200
 ANSWERING_S = 30.0
 IDENTITIES_MAX = 1000
 ALERTS_PER_PAGE = 100
+# The registry answers after 20 seconds, changed or not.
+CHANGE_TIMEOUT_S = 30.0
 # Others' files are read before.
 MEASURING_S = 300.0
 # The name under which the version that users get is listed.
@@ -101,6 +103,11 @@ class RegistryClient:
             request.attached.extend(KIND_TO_WIRE[kind] for kind in fitting.attached)
         reply = await answered(ToolRegistryServiceStub(self.channel).ResolveToolset(request))
         return reply.toolset
+
+    async def await_change(self, version: int) -> int:
+        request = registry_pb.AwaitChangeRequest(version=version)
+        stub = ToolRegistryServiceStub(self.channel)
+        return (await answered(stub.AwaitChange(request, timeout=CHANGE_TIMEOUT_S))).version
 
 
 class RegistryPolicies:

@@ -40,6 +40,7 @@ from episodes.evaluations.store_live import LiveStore
 from episodes.evaluations.store_reports import RunReportStore
 from episodes.evaluations.store_verdicts import VerdictStore
 from episodes.execution.policy_checks import PolicyChecks
+from episodes.execution.registry_answers import CatalogueFollower
 from episodes.publication.servicer import DeadLettersServicer
 from episodes.publication.store_dead_letters import DeadLetterStore
 from episodes.publication.store_outbox import OutboxStore
@@ -51,13 +52,7 @@ from episodes.queue.store import EPISODE_QUEUE, EpisodeQueue, WorkQueue
 from episodes.step_log.answer_parts import WatchedAnswers
 from episodes.step_log.store import StepStore
 from episodes.step_log.store_client_results import ClientResultStore
-from episodes.step_log.store_notifications import (
-    CHANNEL,
-    CHECK_INTERVAL_S,
-    ENDS_CHANNEL,
-    Listener,
-    Notifications,
-)
+from episodes.step_log.store_notifications import CHANNEL, ENDS_CHANNEL
 from episodes.step_log.wakeups import Wakeups
 from episodes.store import EpisodeStore
 from episodes.tenant_events.service import TenantEvents
@@ -88,6 +83,7 @@ from podium_kit.limits.concurrency import FairThread
 from podium_kit.postgres.engine import check, open_engine
 from podium_kit.postgres.leadership import Leadership
 from podium_kit.postgres.migrations import upgrade
+from podium_kit.postgres.notifications import CHECK_INTERVAL_S, Listener, Notifications
 from podium_kit.rpc.background import BackgroundTask
 from podium_kit.rpc.channel import open_channel
 from podium_kit.rpc.server import Service, run_server
@@ -156,6 +152,11 @@ async def serve(config: ServerConfig) -> None:
         ledger=episodes.ledger,
         own=own_calls,
     )
+    signed_to = partial(channel_to, signer=config.signing_key.signer())
+    follower = CatalogueFollower(
+        RegistryClient(signed_to(config.tool_registry_target)),
+        [direct_calls.tools.known, direct_calls.policies.known],
+    )
     evaluations = Evaluations(
         EvaluationStore(engine),
         VerdictStore(engine),
@@ -165,8 +166,8 @@ async def serve(config: ServerConfig) -> None:
         runs_max=config.evaluations_per_tenant,
     )
     events = TenantEvents(TenantEventStore(engine))
-    signed = channel_to(config.cost_ledger_target, signer=config.signing_key.signer())
-    alerts = BudgetAlerts(WebhookStore(engine), Ledger(signed), events.followed)
+    ledger = Ledger(signed_to(config.cost_ledger_target))
+    alerts = BudgetAlerts(WebhookStore(engine), ledger, events.followed)
     services = [
         Service(
             add_EpisodeServiceServicer_to_server,
@@ -211,6 +212,7 @@ async def serve(config: ServerConfig) -> None:
     )
     tasks = [
         BackgroundTask("notifications", notifications.keep_listening, CHECK_INTERVAL_S),
+        BackgroundTask("catalogue-changes", follower.follow, interval_s=0),
         BackgroundTask("temporal-connection", temporal.renew, RENEWAL_INTERVAL_S),
         BackgroundTask("backlog-metrics", metrics.poll, METRICS_INTERVAL_S),
         BackgroundTask("streamed-alerts", alerts.poll, ALERTS_INTERVAL_S),

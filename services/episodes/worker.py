@@ -39,6 +39,7 @@ from episodes.execution.executor import EpisodeExecutor
 from episodes.execution.finish import CutOffCalls, EpisodeFinisher
 from episodes.execution.local_tools import ClientCalls, ToolFinder
 from episodes.execution.policy_checks import PolicyChecks
+from episodes.execution.registry_answers import CatalogueFollower
 from episodes.execution.replays import Replays
 from episodes.execution.turn import TurnRunner
 from episodes.execution.verify import AnswerJudge, VerifierCalls
@@ -62,12 +63,7 @@ from episodes.step_log.running_episode import RunningEpisodes
 from episodes.step_log.settlements import Settlements
 from episodes.step_log.store import StepStore
 from episodes.step_log.store_client_results import ClientResultStore
-from episodes.step_log.store_notifications import (
-    CHECK_INTERVAL_S,
-    AnswerPartNotifier,
-    Listener,
-    Notifications,
-)
+from episodes.step_log.store_notifications import AnswerPartNotifier
 from episodes.store import EpisodeStore
 from episodes.tenant_events.store import TenantEventStore
 from episodes.webhooks.models import EventType
@@ -88,6 +84,7 @@ from podium_kit import telemetry
 from podium_kit.postgres.engine import check, open_engine
 from podium_kit.postgres.leadership import Leadership
 from podium_kit.postgres.migrations import upgrade
+from podium_kit.postgres.notifications import CHECK_INTERVAL_S, Listener, Notifications
 from podium_kit.rpc.background import BackgroundTask, background
 from podium_kit.rpc.channel import open_channel
 from podium_kit.rpc.health import Check, HealthMonitor, answered_probes
@@ -155,6 +152,7 @@ async def work(config: WorkerConfig) -> None:
                 relay=relay,
                 answers=answers,
                 offers=offers,
+                policies=executor.turns.policies,
             ) as tasks,
             _leases(engine, holder, runners, relay) as leasing,
             _worker(config, engine, temporal, executor, offers) as worker,
@@ -336,6 +334,7 @@ async def _tasks(
     relay: Relay,
     answers: WrittenParts,
     offers: ToolOffers,
+    policies: PolicyChecks,
 ) -> AsyncIterator[list[BackgroundTask]]:
     streaming, sweeping = Leadership(engine, RELAY_LOCK), Leadership(engine, SWEEP_LOCK)
     topic = TopicReader(config.kafka, config.trajectory_topic)
@@ -345,6 +344,7 @@ async def _tasks(
     to_adapters = channel_to(config.tool_adapters_target)
     to_ledger = channel_to(config.cost_ledger_target)
     to_orchestrator = channel_to(config.orchestrator_inference_target)
+    to_registry = channel_to(config.tool_registry_target)
     sender = WebhookSender(webhooks, Adapters(to_adapters))
     ended = partial(sweeping.lead, WorkflowReconciler(EpisodeStore(engine), starter).reconcile)
     forgetting = DirectCallStore(engine).forget
@@ -360,6 +360,7 @@ async def _tasks(
     promoted = partial(delivery.lead, promotions.poll)
     models = OrchestratorModels(orchestrator)
     live = LiveEvaluations(LiveStore(engine), EpisodeStore(engine), offers, models)
+    follower = CatalogueFollower(RegistryClient(to_registry), [policies.known])
     evaluated = partial(sweeping.lead, live.poll)
     trimming = partial(delivery.lead, webhooks.forget)
     events_forgotten = partial(delivery.lead, TenantEventStore(engine).forget)
@@ -370,6 +371,7 @@ async def _tasks(
         BackgroundTask("webhooks", delivering, WEBHOOK_INTERVAL_S),
         BackgroundTask("budget-alerts", alerted, EVENTS_INTERVAL_S),
         BackgroundTask("promotions", promoted, EVENTS_INTERVAL_S),
+        BackgroundTask("catalogue-changes", follower.follow, interval_s=0),
         BackgroundTask("live-evaluations", evaluated, LIVE_INTERVAL_S),
         BackgroundTask("old-webhook-deliveries", trimming, WEBHOOK_FORGET_INTERVAL_S),
         BackgroundTask("old-tenant-events", events_forgotten, EVENTS_FORGET_INTERVAL_S),
@@ -385,7 +387,7 @@ async def _tasks(
             yield tasks
     finally:
         await relay.close()
-        for channel in (to_adapters, to_ledger, to_orchestrator):
+        for channel in (to_adapters, to_ledger, to_orchestrator, to_registry):
             await channel.close(None)
 
 

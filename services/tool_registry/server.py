@@ -1,4 +1,4 @@
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import timedelta
 from functools import partial
@@ -19,6 +19,7 @@ from podium_kit.models.model_families import ModelFamiliesFile
 from podium_kit.models.static_embeddings import StaticEmbeddings
 from podium_kit.postgres.engine import check, open_engine
 from podium_kit.postgres.migrations import upgrade
+from podium_kit.postgres.notifications import CHECK_INTERVAL_S, Listener, Notifications
 from podium_kit.rpc.background import BackgroundTask
 from podium_kit.rpc.channel import open_channel
 from podium_kit.rpc.health import Check
@@ -45,8 +46,10 @@ from tool_registry.ranking.experience import Experience
 from tool_registry.ranking.search import ToolSearch
 from tool_registry.servicer import ToolRegistryServicer
 from tool_registry.servicer_policies import PolicyServicer
+from tool_registry.store_versions import CHANNEL
 from tool_registry.tools.batch import ToolBatches
 from tool_registry.tools.catalogue import Catalogues
+from tool_registry.tools.changes import CatalogueChanges
 from tool_registry.tools.convert import ToolModelCapabilities, stored_spec, with_terms
 from tool_registry.tools.service import Registry
 from tool_registry.tools.store import ToolStore
@@ -74,7 +77,9 @@ async def serve(settings: ToolRegistrySettings) -> None:
 @asynccontextmanager
 async def assembled(
     settings: ToolRegistrySettings, clock: Clock = utc_now
-) -> AsyncIterator[tuple[list[Service], dict[str, Check], list[BackgroundTask]]]:
+) -> AsyncIterator[
+    tuple[list[Service], dict[str, Check], list[BackgroundTask], Callable[[], None]]
+]:
     async with AsyncExitStack() as stack:
         engine = open_engine(settings.database_url)
         stack.push_async_callback(engine.dispose)
@@ -86,6 +91,9 @@ async def assembled(
         catalogues = Catalogues(
             tools, policies, bindings, learning, presets=presets, with_terms=with_terms
         )
+        changes = CatalogueChanges(tools)
+        notifications = Notifications(engine, [Listener(CHANNEL, changes.notify, changes.notify)])
+        stack.push_async_callback(notifications.close)
         search = ToolSearch(_embeddings(stack, settings))
         episodes = await _episodes(stack, settings)
         prices = PriceCache(EffectivePrices(channel), settings.price_cache_s)
@@ -116,6 +124,7 @@ async def assembled(
                     batches,
                     resolution,
                     following,
+                    changes=changes,
                     capabilities=ToolModelCapabilities(
                         ModelFamiliesFile(settings.model_families_file)
                     ),
@@ -141,8 +150,11 @@ async def assembled(
                 "podium.registry.v1.DescriptionService",
             ),
         ]
-        purge = BackgroundTask("purge", registry.purge, PURGE_INTERVAL_S)
-        yield services, {"postgres": partial(check, engine)}, [purge]
+        tasks = [
+            BackgroundTask("purge", registry.purge, PURGE_INTERVAL_S),
+            BackgroundTask("notifications", notifications.keep_listening, CHECK_INTERVAL_S),
+        ]
+        yield services, {"postgres": partial(check, engine)}, tasks, changes.end
 
 
 async def _channel(

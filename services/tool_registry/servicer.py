@@ -21,6 +21,7 @@ from tool_registry.following.convert import (
 from tool_registry.following.service import Following
 from tool_registry.models import PLATFORM, MeasuredTool, PolicySpec, ToolSpec, ToolVersion
 from tool_registry.tools.batch import Read, ToolBatches
+from tool_registry.tools.changes import CatalogueChanges
 from tool_registry.tools.convert import (
     ToolModelCapabilities,
     kind_from_proto,
@@ -52,6 +53,7 @@ class ToolRegistryServicer(ToolRegistryServiceServicer):
         resolution: Resolution,
         following: Following,
         *,
+        changes: CatalogueChanges,
         capabilities: ToolModelCapabilities,
         models: BudgetedModels,
     ) -> None:
@@ -59,6 +61,7 @@ class ToolRegistryServicer(ToolRegistryServiceServicer):
         self._models = models
         self._batches = batches
         self._following = following
+        self._changes = changes
         self._capabilities = capabilities
         self._resolution = resolution
         self._toolsets = ToolsetWriter()
@@ -178,6 +181,11 @@ class ToolRegistryServicer(ToolRegistryServiceServicer):
             for_direct_calls=request.for_direct_calls,
         )
         return self._toolsets.reply(toolset)
+
+    async def AwaitChange(
+        self, request: pb.AwaitChangeRequest, context: Context
+    ) -> pb.AwaitChangeResponse:
+        return pb.AwaitChangeResponse(version=await self._changes.after(request.version))
 
     async def AllowFollowing(
         self, request: pb.AllowFollowingRequest, context: Context

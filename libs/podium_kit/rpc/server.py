@@ -50,15 +50,14 @@ async def run_server(
     tasks: Sequence[BackgroundTask] = (),
     on_drain: Callable[[], None] = lambda: None,
 ) -> None:
-    """Serves until SIGTERM or SIGINT; `on_drain` is called before running calls get their grace."""
+    """Serves until SIGTERM or SIGINT."""
     stopped = asyncio.Event()
     loop = asyncio.get_running_loop()
     for name in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(name, stopped.set)
-    async with running_server(settings, services, checks, tasks) as port:
+    async with running_server(settings, services, checks, tasks, on_drain) as port:
         log.info("serving on port %d", port)
         await stopped.wait()
-        on_drain()
 
 
 @asynccontextmanager
@@ -67,8 +66,10 @@ async def running_server(
     services: Sequence[Service],
     checks: Mapping[str, Check],
     tasks: Sequence[BackgroundTask] = (),
+    on_drain: Callable[[], None] = lambda: None,
 ) -> AsyncIterator[int]:
-    """A started server and the background tasks beside it; yields its port. Leaving drains it."""
+    """A started server and the background tasks beside it; yields its port. Leaving drains it:
+    `on_drain` is called before running calls get their grace."""
     guard = GuardInterceptor(settings.token_verifier(), settings.allowed_clients)
     shedding = SheddingInterceptor(settings.open_calls_max)
     server = grpc.aio.server(
@@ -83,6 +84,7 @@ async def running_server(
         try:
             yield port
         finally:
+            on_drain()
             await _drain(settings, server, monitor)
 
 

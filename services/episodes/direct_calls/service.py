@@ -1,14 +1,13 @@
 import asyncio
 import json
-import time
 import uuid
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from cachetools import LRUCache, TTLCache
+from cachetools import LRUCache
 
 from episodes.admission.access import check_labels, may_read
 from episodes.admission.checks import SPEC_BYTES_MAX
@@ -32,7 +31,8 @@ from episodes.errors import (
     ToolDenied,
 )
 from episodes.execution.composites import is_composite
-from episodes.execution.policy_checks import TIME_TO_LIVE_S, PolicyChecks
+from episodes.execution.policy_checks import PolicyChecks
+from episodes.execution.registry_answers import RegistryAnswers
 from episodes.models import PolicyDecision
 from episodes.queue.lease_worker import LEASE_S, LeaseWorker
 from episodes.queue.store import LeasedRow
@@ -94,23 +94,21 @@ class OwnCalls:
 
 
 class DirectTools:
-    """Toolsets of one tool, kept as long as decisions of policies: a caller's calls are alike."""
+    """Toolsets of one tool, some of them resolved before: a caller's calls are alike."""
 
-    def __init__(
-        self, registry: RegistryClient, clock: Callable[[], float] = time.monotonic
-    ) -> None:
+    def __init__(self, registry: RegistryClient) -> None:
         self._registry = registry
-        self._known: TTLCache[Asked, toolset_pb2.Toolset] = TTLCache(
-            TOOLSETS_MAX, TIME_TO_LIVE_S, clock
-        )
+        self.known: RegistryAnswers[Asked, toolset_pb2.Toolset] = RegistryAnswers(TOOLSETS_MAX)
         self._earlier: LRUCache[Asked, toolset_pb2.ResolvedTool] = LRUCache(TOOLSETS_MAX)
 
     async def of(self, policy: str, name: str) -> toolset_pb2.Toolset:
         """Raises ToolDenied where the policy does not let the tool in."""
         asked = (current_identity(), policy, name)
-        found = self._known.get(asked)
+        found = self.known.get(asked)
         if found is None:
-            found = self._known[asked] = await self._resolved(policy, name)
+            changes = self.known.changes
+            found = await self._resolved(policy, name)
+            self.known.keep(asked, found, changes)
             tool = found.tools[0]
             self._earlier[asked] = toolset_pb2.ResolvedTool(
                 name=tool.name,
@@ -123,7 +121,7 @@ class DirectTools:
     def outdated(self, policy: str, name: str) -> toolset_pb2.ResolvedTool | None:
         """Returns which tool was resolved before, where it has to be resolved again."""
         asked = (current_identity(), policy, name)
-        return None if asked in self._known else self._earlier.get(asked)
+        return None if asked in self.known else self._earlier.get(asked)
 
     async def _resolved(self, policy: str, name: str) -> toolset_pb2.Toolset:
         try:

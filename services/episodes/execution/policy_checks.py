@@ -1,22 +1,19 @@
 """The tenant's policy, asked again when calls are made.
 
 An episode lists the tools that its policy allowed when it began. A policy that changes while the
-episode runs applies to its next call, at most half a second later, as it does to direct calls.
+episode runs applies to its next call, as it does to direct calls.
 """
 
-import time
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
 from typing import Protocol
 
-from cachetools import TTLCache
-
+from episodes.execution.registry_answers import RegistryAnswers
 from episodes.execution.tool_calls import EpisodeToolCall
 from episodes.models import PolicyDecision, PolicyQuestion
 from episodes.step_log.running_episode import RunningEpisode
 from podium_kit.rpc.identity import Identity
 
-TIME_TO_LIVE_S = 0.5
 DECISIONS_MAX = 50_000
 
 
@@ -26,12 +23,12 @@ class Policies(Protocol):
 
 
 class PolicyChecks:
-    """Decisions, cached for half a second: a caller's episodes make the same calls."""
+    """Decisions, some of them made before: a caller's episodes make the same calls."""
 
-    def __init__(self, policies: Policies, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, policies: Policies) -> None:
         self._policies = policies
-        self._known: TTLCache[tuple[Identity, str, PolicyQuestion], PolicyDecision] = TTLCache(
-            DECISIONS_MAX, TIME_TO_LIVE_S, clock
+        self.known: RegistryAnswers[tuple[Identity, str, PolicyQuestion], PolicyDecision] = (
+            RegistryAnswers(DECISIONS_MAX)
         )
 
     async def authorize(
@@ -48,12 +45,14 @@ class PolicyChecks:
     async def decide(
         self, caller: Identity, policy: str, questions: Set[PolicyQuestion]
     ) -> dict[PolicyQuestion, PolicyDecision]:
-        known = {each: self._known.get((caller, policy, each)) for each in questions}
+        known = {each: self.known.get((caller, policy, each)) for each in questions}
         found = {each: decision for each, decision in known.items() if decision is not None}
         if missing := sorted(questions - found.keys()):
+            changes = self.known.changes
             fresh = await self._policies.check(policy, missing)
             for question, decision in zip(missing, fresh, strict=True):
-                found[question] = self._known[caller, policy, question] = decision
+                found[question] = decision
+                self.known.keep((caller, policy, question), decision, changes)
         return found
 
 

@@ -6,12 +6,13 @@ from gateway.rest.messages import method_of
 from gateway.rest.openapi import PATH_PARAMETER
 from gateway.rest.routes import ROUTES, Route
 
-# Only services write these: costs, measurements, tools of followed servers, calls and decisions of
-# a running episode.
+# Services alone use these: for costs, measurements, followed tools, changes of the catalogue, and
+# calls and decisions of a running episode.
 INTERNAL = {
     "AllowFollowing",
     "Apply",
     "ApplyEmbeddings",
+    "AwaitChange",
     "CheckAnswer",
     "CheckCalls",
     "CloseEpisode",

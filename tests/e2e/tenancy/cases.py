@@ -146,6 +146,7 @@ RPCS: dict[str, Case] = {
     "ToolRegistryService/DeleteTool": (REJECTED, {"name": "$tool"}),
     "ToolRegistryService/ListTools": (OWN, {}),
     "ToolRegistryService/SearchTools": (OWN, {"query": "adds"}),
+    "ToolRegistryService/AwaitChange": (OWN, {}),
     "ToolRegistryService/ResolveToolset": (REJECTED, {"tool_names": ["$tool"]}),
     "ToolRegistryService/RecordToolFacts": (
         REJECTED,

@@ -259,6 +259,16 @@ class FixedRegistry(registry_rpc.ToolRegistryServiceServicer):
         self.asked: list[registry_pb.ResolveToolsetRequest] = []
         # Resolutions wait for it.
         self.barrier: asyncio.Barrier | None = None
+        # The catalogue's version, and the processes that know of it.
+        self.version, self.told = 1, set[str]()
+
+    async def AwaitChange(
+        self, request: registry_pb.AwaitChangeRequest, context: Context
+    ) -> registry_pb.AwaitChangeResponse:
+        while request.version == self.version:
+            self.told.add(context.peer())
+            await asyncio.sleep(0.1)
+        return registry_pb.AwaitChangeResponse(version=self.version)
 
     async def ResolveToolset(
         self, request: registry_pb.ResolveToolsetRequest, context: Context

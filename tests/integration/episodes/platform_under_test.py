@@ -133,6 +133,8 @@ class TenantNeighbours(Router):
     """
 
     def __init__(self, others: Neighbours) -> None:
+        self.others = others
+        """The script of what server and worker ask for themselves."""
         self._others = others.handlers()
         self._by_tenant: dict[str, dict[str, Handler]] = {}
         self._outages: dict[str, Outage] = {}

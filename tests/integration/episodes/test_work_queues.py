@@ -31,7 +31,7 @@ from episodes.step_log.log import StepLogs
 from episodes.step_log.settlements import Settlements
 from episodes.step_log.store import StepStore
 from episodes.step_log.store_client_results import ClientResultStore
-from episodes.step_log.store_notifications import CHANNEL, Listener, Notifications
+from episodes.step_log.store_notifications import CHANNEL
 from episodes.store import EpisodeStore
 from episodes.webhooks.models import Event, EventType
 from episodes.workflows.payloads import TurnResult
@@ -41,6 +41,7 @@ from podium.episodes.v1 import trajectory_pb2
 from podium_kit.money import Money
 from podium_kit.postgres.engine import TransactionConflict
 from podium_kit.postgres.leadership import Leadership
+from podium_kit.postgres.notifications import Listener, Notifications
 
 LONG_S = 60.0
 

@@ -458,3 +458,14 @@ async def test_policies_end_a_page_by_their_bytes(registry: RunningRegistry) -> 
     # The presets come first, and are short.
     mine = [[n for n in page if n.startswith("policy-")] for page in await pages(policies)]
     assert [page for page in mine if page] == [[f"policy-{number}"] for number in range(COUNT)]
+
+
+async def test_a_change_is_announced_to_those_who_wait(registry: RunningRegistry) -> None:
+    ada = registry.as_()
+    known = (await ada.tools.AwaitChange(pb.AwaitChangeRequest())).version
+    waiting = [
+        asyncio.ensure_future(ada.tools.AwaitChange(pb.AwaitChangeRequest(version=known)))
+        for _ in range(2)
+    ]
+    await ada.register(make_spec())
+    assert {reply.version > known for reply in await asyncio.gather(*waiting)} == {True}

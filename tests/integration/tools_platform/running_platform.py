@@ -120,8 +120,8 @@ async def running_platform(
             price_cache_s=0,
             **shared,
         )
-        served = await stack.enter_async_context(assembled_registry(registry))
-        registry_port = await stack.enter_async_context(running_server(registry, *served))
+        assembled = await stack.enter_async_context(assembled_registry(registry))
+        registry_port = await stack.enter_async_context(running_server(registry, *assembled))
         adapters = ToolAdaptersSettings(
             **{"database_url": await database("tool_adapters")} | shared | of_adapters,
             tool_registry_target=f"127.0.0.1:{registry_port}",

@@ -59,21 +59,10 @@ def experts(podium: CommandLine, prices: None) -> Iterator[OpenAiServer]:
 
 @pytest.fixture
 def client(podium: CommandLine) -> Iterator[openai.OpenAI]:
-    """Has a key of its own: a tool is resolved anew for a caller twice a second at most.
-
-    With one key, a test that registers a tool again would reach the server of the test before.
-    """
     with api(podium) as http:
-        session = http.get("/v1/session").json()
-        owner = {"subject": session["subject"], "roles": session["roles"]}
-        made = http.post("/v1/api-keys", json=owner)
-        assert made.is_success, made.text
-        with openai.OpenAI(
-            base_url=f"{http.base_url}/v1", api_key=made.json()["key"], max_retries=0
-        ) as client:
+        key = http.headers["authorization"].removeprefix("Bearer ")
+        with openai.OpenAI(base_url=f"{http.base_url}/v1", api_key=key, max_retries=0) as client:
             yield client
-        revoked = http.post(f"/v1/api-keys/{made.json()['api_key']['id']}/revoke")
-        assert revoked.is_success, revoked.text
 
 
 def ledger_entries(podium: CommandLine, key: str) -> list[dict[str, Any]]:

@@ -876,6 +876,50 @@ class FollowedTools(_message.Message):
 Global___FollowedTools: _TypeAlias = FollowedTools  # noqa: Y015
 
 @_typing.final
+class AwaitChangeRequest(_message.Message):
+    """Asks for the next change of the catalogue."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    VERSION_FIELD_NUMBER: _builtins.int
+    version: _builtins.int
+    """The version that the caller knows; 0 for none."""
+    def __init__(
+        self,
+        *,
+        version: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["version", b"version"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___AwaitChangeRequest: _TypeAlias = AwaitChangeRequest  # noqa: Y015
+
+@_typing.final
+class AwaitChangeResponse(_message.Message):
+    """The catalogue after a change, or after the wait."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    VERSION_FIELD_NUMBER: _builtins.int
+    version: _builtins.int
+    """Grows with each change of any tenant's tools, policies and bindings."""
+    def __init__(
+        self,
+        *,
+        version: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["version", b"version"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___AwaitChangeResponse: _TypeAlias = AwaitChangeResponse  # noqa: Y015
+
+@_typing.final
 class AllowFollowingRequest(_message.Message):
     """Asks to allow following; the same server again replaces what was allowed."""
 

@@ -85,6 +85,11 @@ class ToolRegistryServiceStub(object):
                 request_serializer=podium_dot_registry_dot_v1_dot_tool__registry__service__pb2.ResolveToolsetRequest.SerializeToString,
                 response_deserializer=podium_dot_registry_dot_v1_dot_tool__registry__service__pb2.ResolveToolsetResponse.FromString,
                 _registered_method=True)
+        self.AwaitChange = channel.unary_unary(
+                '/podium.registry.v1.ToolRegistryService/AwaitChange',
+                request_serializer=podium_dot_registry_dot_v1_dot_tool__registry__service__pb2.AwaitChangeRequest.SerializeToString,
+                response_deserializer=podium_dot_registry_dot_v1_dot_tool__registry__service__pb2.AwaitChangeResponse.FromString,
+                _registered_method=True)
         self.AllowFollowing = channel.unary_unary(
                 '/podium.registry.v1.ToolRegistryService/AllowFollowing',
                 request_serializer=podium_dot_registry_dot_v1_dot_tool__registry__service__pb2.AllowFollowingRequest.SerializeToString,
@@ -191,6 +196,14 @@ class ToolRegistryServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def AwaitChange(self, request, context):
+        """Waits until the catalogue has another version than the caller knows, and for
+        20 seconds at most. Who keeps answers of the registry drops them then.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def AllowFollowing(self, request, context):
         """Lets the adapters keep tools of one MCP server up to date: those whose names
         begin with its prefix, in every field the server does not decide as stated
@@ -282,6 +295,11 @@ def add_ToolRegistryServiceServicer_to_server(servicer, server):
                     servicer.ResolveToolset,
                     request_deserializer=podium_dot_registry_dot_v1_dot_tool__registry__service__pb2.ResolveToolsetRequest.FromString,
                     response_serializer=podium_dot_registry_dot_v1_dot_tool__registry__service__pb2.ResolveToolsetResponse.SerializeToString,
+            ),
+            'AwaitChange': grpc.unary_unary_rpc_method_handler(
+                    servicer.AwaitChange,
+                    request_deserializer=podium_dot_registry_dot_v1_dot_tool__registry__service__pb2.AwaitChangeRequest.FromString,
+                    response_serializer=podium_dot_registry_dot_v1_dot_tool__registry__service__pb2.AwaitChangeResponse.SerializeToString,
             ),
             'AllowFollowing': grpc.unary_unary_rpc_method_handler(
                     servicer.AllowFollowing,
@@ -580,6 +598,33 @@ class ToolRegistryService(object):
             '/podium.registry.v1.ToolRegistryService/ResolveToolset',
             podium_dot_registry_dot_v1_dot_tool__registry__service__pb2.ResolveToolsetRequest.SerializeToString,
             podium_dot_registry_dot_v1_dot_tool__registry__service__pb2.ResolveToolsetResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def AwaitChange(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/podium.registry.v1.ToolRegistryService/AwaitChange',
+            podium_dot_registry_dot_v1_dot_tool__registry__service__pb2.AwaitChangeRequest.SerializeToString,
+            podium_dot_registry_dot_v1_dot_tool__registry__service__pb2.AwaitChangeResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -62,6 +62,10 @@ class ToolRegistryServiceStub:
     """
     ResolveToolset: _grpc.UnaryUnaryMultiCallable[_tool_registry_service_pb2.ResolveToolsetRequest, _tool_registry_service_pb2.ResolveToolsetResponse]
     """Returns the tools an episode may use, as the orchestrator will see them."""
+    AwaitChange: _grpc.UnaryUnaryMultiCallable[_tool_registry_service_pb2.AwaitChangeRequest, _tool_registry_service_pb2.AwaitChangeResponse]
+    """Waits until the catalogue has another version than the caller knows, and for
+    20 seconds at most. Who keeps answers of the registry drops them then.
+    """
     AllowFollowing: _grpc.UnaryUnaryMultiCallable[_tool_registry_service_pb2.AllowFollowingRequest, _tool_registry_service_pb2.AllowFollowingResponse]
     """Lets the adapters keep tools of one MCP server up to date: those whose names
     begin with its prefix, in every field the server does not decide as stated
@@ -114,6 +118,10 @@ class ToolRegistryServiceAsyncStub(ToolRegistryServiceStub):
     """
     ResolveToolset: _aio.UnaryUnaryMultiCallable[_tool_registry_service_pb2.ResolveToolsetRequest, _tool_registry_service_pb2.ResolveToolsetResponse]  # type: ignore[assignment]
     """Returns the tools an episode may use, as the orchestrator will see them."""
+    AwaitChange: _aio.UnaryUnaryMultiCallable[_tool_registry_service_pb2.AwaitChangeRequest, _tool_registry_service_pb2.AwaitChangeResponse]  # type: ignore[assignment]
+    """Waits until the catalogue has another version than the caller knows, and for
+    20 seconds at most. Who keeps answers of the registry drops them then.
+    """
     AllowFollowing: _aio.UnaryUnaryMultiCallable[_tool_registry_service_pb2.AllowFollowingRequest, _tool_registry_service_pb2.AllowFollowingResponse]  # type: ignore[assignment]
     """Lets the adapters keep tools of one MCP server up to date: those whose names
     begin with its prefix, in every field the server does not decide as stated
@@ -223,6 +231,16 @@ class ToolRegistryServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_tool_registry_service_pb2.ResolveToolsetResponse, _abc.Awaitable[_tool_registry_service_pb2.ResolveToolsetResponse]]:
         """Returns the tools an episode may use, as the orchestrator will see them."""
+
+    @_abc_1.abstractmethod
+    def AwaitChange(
+        self,
+        request: _tool_registry_service_pb2.AwaitChangeRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_tool_registry_service_pb2.AwaitChangeResponse, _abc.Awaitable[_tool_registry_service_pb2.AwaitChangeResponse]]:
+        """Waits until the catalogue has another version than the caller knows, and for
+        20 seconds at most. Who keeps answers of the registry drops them then.
+        """
 
     @_abc_1.abstractmethod
     def AllowFollowing(
