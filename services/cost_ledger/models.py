@@ -116,25 +116,6 @@ class Fallback:
 
 
 @dataclass(frozen=True, slots=True)
-class Hold:
-    """Money held before a billable call. `amount` is None when the price is unknown."""
-
-    call: Call
-    worst_case: tuple[Quantity, ...]
-    amount: Money | None
-    state: HoldState
-    price_version_id: str
-    create_time: datetime
-    expire_time: datetime
-    # Whether the call was about to be made: overdue, it becomes a cost instead of nothing.
-    dispatched: bool = False
-    # The capture of the call: the provisional one until the true one replaces it.
-    posted_sequence: int = 0
-    # Models that may answer instead; `amount` covers the most expensive of them.
-    fallbacks: tuple[Fallback, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
 class Alternative:
     tool: str
     model: str
@@ -157,6 +138,42 @@ class Rejection:
     remaining: Money | None = None
     fitting_output_tokens: int | None = None
     alternative: FittingAlternative | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class IdempotencyRecord:
+    """The answer to the first request of a key: an entry's sequence or a rejection.
+
+    `occur_time` is the time that the request itself named: once its period is closed, a retry is
+    rejected by that time, and the answer may be forgotten.
+    """
+
+    request_hash: str
+    sequence: int
+    rejection: Rejection | None = None
+    occur_time: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """Money held before a billable call. `amount` is None when the price is unknown."""
+
+    call: Call
+    worst_case: tuple[Quantity, ...]
+    amount: Money | None
+    state: HoldState
+    price_version_id: str
+    create_time: datetime
+    expire_time: datetime
+    # Whether the call was about to be made: overdue, it becomes a cost instead of nothing.
+    dispatched: bool = False
+    # The capture of the call: the provisional one until the true one replaces it.
+    posted_sequence: int = 0
+    # Models that may answer instead; `amount` covers the most expensive of them.
+    fallbacks: tuple[Fallback, ...] = ()
+    # The answers to the requests that made and captured it.
+    reserved: IdempotencyRecord | None = None
+    captured: IdempotencyRecord | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -177,7 +177,11 @@ INVARIANTS = (
             SELECT format('%s %s', i.operation, i.key) AS row,
                    format('its answer names entry %s, which is %s', i.sequence,
                           coalesce('of ' || e.key, 'missing')) AS problem
-            FROM idempotency i
+            FROM (
+                SELECT tenant, operation, key, sequence FROM idempotency
+                UNION ALL SELECT tenant, 'reserve', key, reserve_sequence FROM hold
+                UNION ALL SELECT tenant, 'capture', key, capture_sequence FROM hold
+            ) i
             LEFT JOIN entry e ON (e.tenant, e.sequence) = (i.tenant, i.sequence)
             WHERE i.tenant = :tenant AND i.sequence > 0
               AND e.key IS DISTINCT FROM i.key
@@ -217,9 +221,8 @@ INVARIANTS = (
                format('nothing was reserved for %s before it', c.key) AS problem
         FROM entry c
         WHERE c.tenant = :tenant AND c.kind = 'capture' AND NOT EXISTS (
-            SELECT FROM idempotency i
-            WHERE i.tenant = :tenant AND i.operation = 'reserve' AND i.key = c.key
-              AND i.sequence BETWEEN 1 AND c.sequence - 1
+            SELECT FROM hold h
+            WHERE h.tenant = :tenant AND h.key = c.key AND h.reserve_sequence < c.sequence
         )
         ORDER BY c.sequence LIMIT 1
         """,

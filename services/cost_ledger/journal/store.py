@@ -8,7 +8,7 @@ SQLAlchemy adds to a statement was most of what a statement cost here.
 
 import time
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
 import asyncpg
@@ -31,7 +31,18 @@ from cost_ledger.models import HoldState
 from cost_ledger.posting.admission import queries_of_reserve, scope_queries
 from cost_ledger.posting.batches import Batch, Operation
 from cost_ledger.posting.books import Books, Corrections, Rows
-from cost_ledger.posting.operations import Adjust, Record, Reserve, Settle
+from cost_ledger.posting.drafts import Keyed, answer_of
+from cost_ledger.posting.operations import (
+    Adjust,
+    Capture,
+    ClosePeriod,
+    Dispatch,
+    Expire,
+    Record,
+    Release,
+    Reserve,
+    Settle,
+)
 from cost_ledger.store_engine import journal_errors, parsed, to_json
 from podium_kit.money import Money
 
@@ -39,6 +50,8 @@ Connection = Any  # asyncpg.Connection, or what its pool lends in its place
 Decided = TypeVar("Decided")
 Decide = Callable[[Books], Awaitable[Decided]]
 
+OF_A_HOLD = (Capture, Dispatch, Expire, Release)
+WITHOUT_HOLD = (Adjust, ClosePeriod, Record)
 # Another replica writes to the same tenants: for so long, waiting is cheaper than losing.
 LOCKED_AFTER_LOSING_S = 1.0
 # Another writer moved a head, wrote the same key, or waited for a row that this one has.
@@ -103,7 +116,7 @@ async def _read(connection: Connection, operations: list[Operation]) -> Books:
     books = await _open(connection, READ_BOOKS_UNDER_LOCK, operations)
     sequences = _sequences(operations, books)
     if sequences:
-        _add_entries(books, await connection.fetch(READ_ENTRIES, *_columns(sequences)))
+        _add_entries(books, await connection.fetch(READ_ENTRIES, *_columns(sequences, 2)))
     return books
 
 
@@ -112,7 +125,8 @@ async def _open(connection: Connection, statement: str, operations: list[Operati
     row = await connection.fetchrow(
         statement,
         sorted({operation.tenant for operation in operations}),
-        *_columns({_key(operation) for operation in operations}),
+        *_columns(_answer_keys(operations), 3),
+        *_columns(_hold_keys(operations), 2),
         _rows(queries) if queries else None,
     )
     heads = {head["tenant"]: head_from_row(head) for head in parsed(row["heads"]) or ()}
@@ -127,18 +141,23 @@ async def _open(connection: Connection, statement: str, operations: list[Operati
     return books
 
 
-def _key(operation: Operation) -> tuple[str, str, str, str]:
-    """Tenant, name and key of the operation, and the key of the hold that it is about."""
-    return operation.tenant, operation.name, operation.key, operation.key
+def _answer_keys(operations: list[Operation]) -> set[tuple[str, str, str]]:
+    """Returns tenant, name and key of what may have an answer besides the one of its hold."""
+    return {(it.tenant, it.name, it.key) for it in operations if not isinstance(it, OF_A_HOLD)}
 
 
-def _columns(rows: Iterable[tuple[Any, ...]]) -> Iterable[tuple[Any, ...]]:
-    return zip(*rows, strict=True)
+def _hold_keys(operations: list[Operation]) -> set[tuple[str, str]]:
+    return {(it.tenant, it.key) for it in operations if not isinstance(it, WITHOUT_HOLD)}
+
+
+def _columns(rows: set[tuple[Any, ...]], count: int) -> Iterable[Sequence[Any]]:
+    return zip(*rows, strict=True) if rows else [()] * count
 
 
 def _sequences(operations: list[Operation], books: Books) -> set[tuple[str, int]]:
     settled = {(it.tenant, it.key) for it in operations if isinstance(it, Settle)}
-    answered = {(key[0], answer.sequence) for key, answer in books.loaded.answers.items()}
+    answers = ((it.tenant, answer_of(it, books)) for it in operations if isinstance(it, Keyed))
+    answered = {(tenant, answer.sequence) for tenant, answer in answers if answer}
     corrected = {(it.tenant, it.sequence) for it in operations if isinstance(it, Adjust)}
     posted = {
         (key[0], hold.posted_sequence)

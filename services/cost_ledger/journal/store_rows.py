@@ -21,12 +21,13 @@ from cost_ledger.models import (
     FittingAlternative,
     Hold,
     HoldState,
+    IdempotencyRecord,
     Postings,
     Rejection,
     RejectionReason,
     Subject,
 )
-from cost_ledger.posting.books import Head, IdempotencyRecord
+from cost_ledger.posting.books import Head
 from cost_ledger.store_engine import parsed
 from podium_kit.metering import Dimension, Quantity, Usage, UsageSource
 from podium_kit.money import Money
@@ -86,11 +87,19 @@ HOLD_COLUMNS = {
     "expire_time": "timestamptz",
     "posted_sequence": "bigint",
     "fallbacks": "json",
+    "reserve_hash": "text",
+    "reserve_sequence": "bigint",
+    "capture_hash": "text",
+    "capture_sequence": "bigint",
 }
 HOLD_DOCUMENTS = ("windows", "worst_case", "fallbacks")
 # What of a hold changes, and which hold it is.
 HOLD_CHANGE_COLUMNS = {
-    name: HOLD_COLUMNS[name] for name in ("tenant", "key", "state", "dispatched", "posted_sequence")
+    name: HOLD_COLUMNS[name]
+    for name in (
+        *("tenant", "key", "state", "dispatched", "posted_sequence"),
+        *("capture_hash", "capture_sequence"),
+    )
 }
 IDEMPOTENCY_COLUMNS = {
     "tenant": "text",
@@ -148,12 +157,19 @@ def hold_values(hold: Hold) -> tuple[object, ...]:
         hold.expire_time,
         hold.posted_sequence,
         _fallbacks_text(hold.fallbacks),
+        *_answer_values(hold.reserved),
+        *_answer_values(hold.captured),
     )
 
 
 def hold_change_values(hold: Hold) -> tuple[object, ...]:
     key = hold.call.tenant, hold.call.key
-    return (*key, hold.state.value, hold.dispatched, hold.posted_sequence)
+    captured = _answer_values(hold.captured)
+    return (*key, hold.state.value, hold.dispatched, hold.posted_sequence, *captured)
+
+
+def _answer_values(answer: IdempotencyRecord | None) -> tuple[str, int]:
+    return (answer.request_hash, answer.sequence) if answer else ("", 0)
 
 
 def idempotency_values(
@@ -216,7 +232,13 @@ def hold_from_row(row: Row) -> Hold:
         dispatched=row["dispatched"],
         posted_sequence=row["posted_sequence"],
         fallbacks=tuple(Fallback(*each) for each in row["fallbacks"]),
+        reserved=_answer_of(row["reserve_hash"], row["reserve_sequence"]),
+        captured=_answer_of(row["capture_hash"], row["capture_sequence"]),
     )
+
+
+def _answer_of(request_hash: str, sequence: int) -> IdempotencyRecord | None:
+    return IdempotencyRecord(request_hash, sequence) if sequence else None
 
 
 def head_from_row(row: Row) -> Head:

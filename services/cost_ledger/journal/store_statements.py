@@ -15,7 +15,7 @@ from cost_ledger.journal.store_rows import (
     IDEMPOTENCY_COLUMNS,
 )
 
-READ_BOOKS = "SELECT * FROM read_books($1, $2, $3, $4, $5, $6)"
+READ_BOOKS = "SELECT * FROM read_books($1, $2, $3, $4, $5, $6, $7)"
 READ_BOOKS_UNDER_LOCK = READ_BOOKS.replace("read_books", "read_books_under_lock")
 
 # The entries that answers, provisional costs and corrections are about, and what later

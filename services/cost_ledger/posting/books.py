@@ -12,26 +12,12 @@ from decimal import Decimal
 from itertools import chain
 
 from cost_ledger.budgets.models import BudgetScope, ScopeQuery, WindowStatus
-from cost_ledger.models import ZERO, BudgetWindowKey, Entry, Hold, Rejection
+from cost_ledger.models import ZERO, BudgetWindowKey, Entry, Hold, IdempotencyRecord
 from cost_ledger.prices.models import PriceHistory, PriceVersion
 
 HoldKey = tuple[str, str]
 EntryKey = tuple[str, int]
 IdempotencyKey = tuple[str, str, str]
-
-
-@dataclass(frozen=True, slots=True)
-class IdempotencyRecord:
-    """The answer under a key: an entry's sequence or a rejection.
-
-    `occur_time` is the time that the request itself named: once its period is closed, a retry is
-    rejected by that time, and the answer may be forgotten.
-    """
-
-    request_hash: str
-    sequence: int
-    rejection: Rejection | None
-    occur_time: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)

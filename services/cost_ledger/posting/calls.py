@@ -7,7 +7,16 @@ The same key with the same content gets the same answer; rejections are answers 
 from dataclasses import replace
 
 from cost_ledger.errors import HoldClosed
-from cost_ledger.models import Call, Entry, EntryKind, Hold, HoldState, Rejection, RejectionReason
+from cost_ledger.models import (
+    Call,
+    Entry,
+    EntryKind,
+    Hold,
+    HoldState,
+    IdempotencyRecord,
+    Rejection,
+    RejectionReason,
+)
 from cost_ledger.posting import postings
 from cost_ledger.posting.admission import admit, windows_of
 from cost_ledger.posting.books import Books
@@ -39,8 +48,8 @@ def reserve(asked: Reserve, books: Books) -> Hold | Rejection:
         return outcome
     move(books, outcome.call, held=outcome.amount)
     entry = post_hold(books, EntryKind.RESERVE, outcome, postings.hold(outcome.amount))
-    remember(asked, books, entry)
-    return _draft(outcome, books)
+    reserved = IdempotencyRecord(asked.request_hash(), entry.sequence)
+    return _draft(replace(outcome, reserved=reserved), books)
 
 
 def dispatch(asked: Dispatch, books: Books) -> Hold:
@@ -81,8 +90,8 @@ def capture(asked: Capture, books: Books) -> Entry:
     entry = post_cost(
         books, EntryKind.CAPTURE, call, usage=asked.usage, price=price, at=at, ended=ended
     )
-    _close(hold, HoldState.CAPTURED, books, entry.sequence)
-    remember(asked, books, entry)
+    captured = IdempotencyRecord(asked.request_hash(), entry.sequence)
+    _close(replace(hold, captured=captured), HoldState.CAPTURED, books, entry.sequence)
     return entry
 
 

@@ -3,9 +3,18 @@ from datetime import datetime
 from decimal import Decimal
 
 from cost_ledger.errors import EntryNotFound, HoldNotFound, KeyReused
-from cost_ledger.models import ZERO, Call, Entry, EntryKind, Hold, Postings, Rejection
+from cost_ledger.models import (
+    ZERO,
+    Call,
+    Entry,
+    EntryKind,
+    Hold,
+    IdempotencyRecord,
+    Postings,
+    Rejection,
+)
 from cost_ledger.posting import postings
-from cost_ledger.posting.books import Books, Corrections, IdempotencyRecord
+from cost_ledger.posting.books import Books, Corrections
 from cost_ledger.posting.chain import link
 from cost_ledger.posting.operations import (
     Adjust,
@@ -22,9 +31,16 @@ from podium_kit.money import Money
 Keyed = Reserve | Capture | Record | Adjust | Settle | ClosePeriod
 
 
+def answer_of(asked: Keyed, books: Books) -> IdempotencyRecord | None:
+    """Returns the answer of the key, whatever the content."""
+    if isinstance(asked, Reserve | Capture) and (hold := books.hold(asked.tenant, asked.key)):
+        return hold.reserved if isinstance(asked, Reserve) else hold.captured
+    return books.answer(asked.tenant, asked.name, asked.key)
+
+
 def answered(asked: Keyed, books: Books) -> IdempotencyRecord | None:
     """Returns the answer of the key, if it has one. Raises KeyReused when the content differs."""
-    answer = books.answer(asked.tenant, asked.name, asked.key)
+    answer = answer_of(asked, books)
     if answer and answer.request_hash != asked.request_hash():
         raise KeyReused(asked.name, asked.key)
     return answer
@@ -36,8 +52,9 @@ def remember(
     entry: Entry | None = None,
     rejection: Rejection | None = None,
 ) -> None:
+    """Keeps an answer under its key. A hold keeps its own."""
     sequence = entry.sequence if entry else 0
-    occur_time = asked.occur_time if isinstance(asked, Capture | Record) else None
+    occur_time = asked.occur_time if isinstance(asked, Record) else None
     answer = IdempotencyRecord(asked.request_hash(), sequence, rejection, occur_time)
     books.draft.answers[asked.tenant, asked.name, asked.key] = answer
 

@@ -140,15 +140,11 @@ def _read(operation: Operation, rows: int) -> str:
         for query in queries
     )
     json = f"replace({_literal(text)}, '{TENANT}', {_TENANT})::json" if queries else "NULL::json"
-    keys = _array((KEY,), "text", rows)
-    arguments = [
-        f"ARRAY[{_TENANT}]",
-        _array((TENANT,), "text", rows),
-        _array((operation.name,), "text", rows),
-        keys,
-        keys,
-        json,
-    ]
+    tenants, keys = _array((TENANT,), "text", rows), _array((KEY,), "text", rows)
+    # A capture's answer is its hold's.
+    names = _array((operation.name,), "text", rows)
+    answers = [tenants, names, keys] if isinstance(operation, Reserve) else ["'{}'::text[]"] * 3
+    arguments = [f"ARRAY[{_TENANT}]", *answers, tenants, keys, json]
     # Rows are sent in their binary form, which pgbench does not ask for.
     fields = "(heads->0->>'sequence')::bigint AS sequence, length(array_send(holds)) AS size"
     return _filled(READ_BOOKS.replace("*", fields), arguments) + " \\gset\n"

@@ -163,6 +163,7 @@ async def test_a_name_that_would_open_the_rows_of_others_is_rejected(ledger: Run
         "TRUNCATE entry",
         "DELETE FROM idempotency",
         "DELETE FROM hold",
+        "UPDATE hold SET reserve_hash = 'x'",
         "UPDATE price_component SET unit_price = 0",
         "ALTER TABLE entry DISABLE TRIGGER immutable",
         "ALTER TABLE entry DISABLE ROW LEVEL SECURITY",

@@ -85,8 +85,8 @@ $$;
 -- Stable, so all of it is of the snapshot of the statement that calls it. The scope outlasts the
 -- statement, since the one that writes is a transaction of its own; the next group sets its own.
 CREATE FUNCTION read_books(
-    tenants text[], asked_tenants text[], operations text[], keys text[], hold_keys text[],
-    scopes json, OUT now timestamptz, OUT heads json, OUT answers idempotency[],
+    tenants text[], asked_tenants text[], operations text[], keys text[],
+    hold_tenants text[], hold_keys text[], scopes json, OUT now timestamptz, OUT heads json, OUT answers idempotency[],
     OUT holds hold[], OUT statuses json
 ) STABLE LANGUAGE plpgsql AS $$
 BEGIN
@@ -99,8 +99,12 @@ BEGIN
         ) head
     );
     now := ledger_clock();
-    answers := read_answers(asked_tenants, operations, keys);
-    holds := read_holds(asked_tenants, hold_keys);
+    IF keys <> '{}' THEN
+        answers := read_answers(asked_tenants, operations, keys);
+    END IF;
+    IF hold_keys <> '{}' THEN
+        holds := read_holds(hold_tenants, hold_keys);
+    END IF;
     IF scopes IS NOT NULL THEN
         statuses := read_statuses(scopes, now);
     END IF;
@@ -118,8 +122,8 @@ $$;
 -- Volatile, so it reads by a snapshot that is taken when the locks are. It makes the heads of new
 -- tenants.
 CREATE FUNCTION read_books_under_lock(
-    tenants text[], asked_tenants text[], operations text[], keys text[], hold_keys text[],
-    scopes json, OUT now timestamptz, OUT heads json, OUT answers idempotency[],
+    tenants text[], asked_tenants text[], operations text[], keys text[],
+    hold_tenants text[], hold_keys text[], scopes json, OUT now timestamptz, OUT heads json, OUT answers idempotency[],
     OUT holds hold[], OUT statuses json
 ) LANGUAGE plpgsql AS $$
 BEGIN
@@ -130,6 +134,8 @@ BEGIN
     END IF;
     SELECT books.now, books.heads, books.answers, books.holds, books.statuses
     INTO now, heads, answers, holds, statuses
-    FROM read_books(tenants, asked_tenants, operations, keys, hold_keys, scopes) books;
+    FROM read_books(
+        tenants, asked_tenants, operations, keys, hold_tenants, hold_keys, scopes
+    ) books;
 END
 $$;

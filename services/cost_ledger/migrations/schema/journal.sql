@@ -94,6 +94,12 @@ CREATE TABLE hold (
     posted_sequence bigint NOT NULL,
     -- Models that may answer instead of the one that was asked.
     fallbacks json NOT NULL DEFAULT '[]',
+    -- The answers to the requests that made and captured it: with rows of their own in idempotency,
+    -- a call wrote two more rows, each with the key twice.
+    reserve_hash text NOT NULL,
+    reserve_sequence bigint NOT NULL CHECK (reserve_sequence > 0),
+    capture_hash text NOT NULL,
+    capture_sequence bigint NOT NULL,
     PRIMARY KEY (tenant, key),
     CHECK ((amount IS NULL) = (currency IS NULL))
 ) WITH (fillfactor = 80);
@@ -101,6 +107,7 @@ CREATE TABLE hold (
 CREATE INDEX hold_open_by_expiry ON hold (expire_time) WHERE state = 'open';
 CREATE INDEX hold_open_by_episode ON hold (tenant, episode_id) WHERE state = 'open';
 
+-- Answers that no hold has: rejections, and entries without a hold.
 -- Without partitions: a unique index over time would have to contain the time, and so would admit
 -- the same key again in the next month; partitions by tenant took a ninth of a call's time in the
 -- database, since every look-up and every row opened them.
@@ -206,5 +213,8 @@ SELECT protect('entry');
 ALTER POLICY of_tenants_in_scope ON entry WITH CHECK (is_in_scope(tenant));
 
 GRANT SELECT, INSERT ON entry, idempotency TO cost_ledger_service;
-GRANT SELECT, INSERT, UPDATE ON ledger_head, hold TO cost_ledger_service;
+GRANT SELECT, INSERT, UPDATE ON ledger_head TO cost_ledger_service;
+GRANT SELECT, INSERT ON hold TO cost_ledger_service;
+GRANT UPDATE (state, dispatched, posted_sequence, capture_hash, capture_sequence)
+ON hold TO cost_ledger_service;
 GRANT SELECT ON posting TO cost_ledger_service;
