@@ -1,6 +1,5 @@
 import asyncio
 import os
-import signal
 import time
 from asyncio.subprocess import Process
 from contextlib import suppress
@@ -27,16 +26,17 @@ async def kill_tree(pid: int) -> None:
 
 
 def _killed(pid: int) -> list[psutil.Process]:
-    """The group is stopped first: what is stopped forks no more, so the tree is complete
-    when it is read. Killed one by one, a child could be born to a parent just killed.
+    """Kills until nothing more is found: a child may be born to a parent just killed.
+
+    Nothing is stopped first. What is stopped would stay so if this process were killed then.
     """
-    _signal_group(pid, signal.SIGSTOP)
-    tree = _tree(pid)
-    _signal_group(pid, signal.SIGKILL)
-    for each in tree:
-        with suppress(psutil.NoSuchProcess):
-            each.kill()
-    return tree
+    killed: list[psutil.Process] = []
+    while found := [each for each in _tree(pid) if each not in killed]:
+        for each in found:
+            with suppress(psutil.NoSuchProcess):
+                each.kill()
+        killed += found
+    return killed
 
 
 def _tree(session: int) -> list[psutil.Process]:
@@ -48,11 +48,6 @@ def _tree(session: int) -> list[psutil.Process]:
                 member = psutil.Process(pid)
                 found += [member, *member.children(recursive=True)]
     return found
-
-
-def _signal_group(group: int, number: signal.Signals) -> None:
-    with suppress(ProcessLookupError):
-        os.killpg(group, number)
 
 
 def _is_alive(process: psutil.Process) -> bool:

