@@ -265,7 +265,9 @@ class FixedRegistry(registry_rpc.ToolRegistryServiceServicer):
     async def AwaitChange(
         self, request: registry_pb.AwaitChangeRequest, context: Context
     ) -> registry_pb.AwaitChangeResponse:
-        while request.version == self.version:
+        for _ in range(100):
+            if request.version != self.version:
+                break
             self.told.add(context.peer())
             await asyncio.sleep(0.1)
         return registry_pb.AwaitChangeResponse(version=self.version)

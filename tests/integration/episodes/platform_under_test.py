@@ -134,7 +134,6 @@ class TenantNeighbours(Router):
 
     def __init__(self, others: Neighbours) -> None:
         self.others = others
-        """The script of what server and worker ask for themselves."""
         self._others = others.handlers()
         self._by_tenant: dict[str, dict[str, Handler]] = {}
         self._outages: dict[str, Outage] = {}
@@ -151,7 +150,9 @@ class TenantNeighbours(Router):
 
     def service(self, handler_call_details: grpc.HandlerCallDetails) -> Handler | None:
         tenant, path = _tenant_of(handler_call_details), handler_call_details.method
-        handler = self._by_tenant.get(tenant, self._others).get(path)
+        # A change of the catalogue is announced to processes instead of tenants.
+        handlers = {} if path.endswith("/AwaitChange") else self._by_tenant.get(tenant, {})
+        handler = (handlers or self._others).get(path)
         if handler is None or tenant not in self._outages:
             return handler
         return self._outages[tenant].around(path, handler)
