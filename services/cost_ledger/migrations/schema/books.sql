@@ -86,8 +86,8 @@ $$;
 -- statement, since the one that writes is a transaction of its own; the next group sets its own.
 CREATE FUNCTION read_books(
     tenants text[], asked_tenants text[], operations text[], keys text[],
-    hold_tenants text[], hold_keys text[], scopes json, OUT now timestamptz, OUT heads json, OUT answers idempotency[],
-    OUT holds hold[], OUT statuses json
+    hold_tenants text[], hold_keys text[], scopes json, OUT now timestamptz,
+    OUT heads json, OUT answers idempotency[], OUT holds hold[], OUT statuses json
 ) STABLE LANGUAGE plpgsql AS $$
 BEGIN
     tenants := set_scope(tenants, false);
@@ -123,8 +123,8 @@ $$;
 -- tenants.
 CREATE FUNCTION read_books_under_lock(
     tenants text[], asked_tenants text[], operations text[], keys text[],
-    hold_tenants text[], hold_keys text[], scopes json, OUT now timestamptz, OUT heads json, OUT answers idempotency[],
-    OUT holds hold[], OUT statuses json
+    hold_tenants text[], hold_keys text[], scopes json, OUT now timestamptz,
+    OUT heads json, OUT answers idempotency[], OUT holds hold[], OUT statuses json
 ) LANGUAGE plpgsql AS $$
 BEGIN
     tenants := set_scope(tenants, true);
