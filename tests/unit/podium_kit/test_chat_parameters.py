@@ -71,6 +71,27 @@ def test_a_parameter_that_is_not_known_is_left_out(status: int, fault: Any, gone
     assert BODY.keys() - learnt.fitted(BODY).keys() == gone
 
 
+@pytest.mark.parametrize(
+    "fault",
+    [
+        {"type": "error", "error": {"message": f"tools.0.custom.strict: {EXTRA}"}},
+        openai("Unknown parameter", "tools[0].function.strict", "unknown_parameter"),
+        {"detail": [{**extra("strict"), "loc": ["body", "tools", 0, "function", "strict"]}]},
+    ],
+)
+def test_a_model_without_strict_tools_is_asked_without_them(fault: Any) -> None:
+    learnt = USUAL.learnt(400, fault)
+    schema: dict[str, Any] = {"properties": {"strict": {}}}
+
+    def body(**strict: bool) -> dict[str, Any]:
+        function = {"name": "f", "parameters": schema, **strict}
+        beside_name = {"name": "f", "input_schema": schema, **strict}
+        return {"tools": [beside_name, {"type": "function", "function": function}]}
+
+    assert learnt.fitted(body(strict=True)) == body()
+    assert USUAL.fitted(body(strict=True)) == body(strict=True)
+
+
 def test_the_limit_of_output_has_the_name_that_the_model_knows() -> None:
     """Public report 1."""
     learnt = USUAL.learnt(400, UNSUPPORTED_CAP)
@@ -88,6 +109,7 @@ def test_the_limit_of_output_has_the_name_that_the_model_knows() -> None:
         (400, openai("'temperature' must be at most 2", "temperature")),
         (400, openai("the prompt is too long", None)),
         (400, {"error": "Unknown model m"}),
+        (400, openai("'oneOf' is not permitted in strict mode", "tools[0].function.parameters")),
         (429, UNSUPPORTED_CAP),
         (400, "no object"),
         (400, None),
