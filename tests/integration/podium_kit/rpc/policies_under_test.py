@@ -20,6 +20,7 @@ from podium.episodes.v1 import episode_service_pb2_grpc as episode_rpc
 from podium.registry.v1 import policy_pb2
 from podium.registry.v1 import policy_service_pb2 as pb
 from podium.registry.v1 import policy_service_pb2_grpc as rpc
+from podium_kit.embedded.ports import free_port
 from podium_kit.rpc.background import BackgroundTask
 from podium_kit.rpc.health import Check
 from podium_kit.rpc.identity import Identity
@@ -77,7 +78,7 @@ class PoliciesUnderTest:
     folder: Path
     keys: KeyPair = field(default_factory=make_key_pair)
     episodes: Episodes = field(default_factory=Episodes)
-    port: int = 0
+    port: int = field(default_factory=free_port)
 
     @asynccontextmanager
     async def serving(
@@ -87,7 +88,7 @@ class PoliciesUnderTest:
         tasks: Sequence[BackgroundTask] = (),
         **settings: Any,
     ) -> AsyncIterator["PolicyServiceAsyncStub"]:
-        """The server, on its former port when it ran before; yields a client of an admin."""
+        """The server, on one port whenever it runs; yields a client of an admin."""
         services = [
             policy_service(answer),
             Service(
@@ -97,7 +98,7 @@ class PoliciesUnderTest:
         keys = write_verify_keys(self.folder / "keys.json", [self.keys])
         values = {"port": self.port, "verify_keys_file": keys, "drain_grace_s": 0.1, **settings}
         async with (
-            running_server(ServerSettings(**values), services, checks or {}, tasks) as self.port,
+            running_server(ServerSettings(**values), services, checks or {}, tasks),
             self.client() as policies,
         ):
             yield policies
