@@ -29,7 +29,7 @@ def descendants() -> list[psutil.Process]:
 
 
 def runs(process: psutil.Process) -> bool:
-    """False for an ended process that nobody has waited for yet."""
+    """False for an ended process, also while it is a zombie."""
     with suppress(psutil.NoSuchProcess):
         return bool(process.status() != psutil.STATUS_ZOMBIE)
     return False

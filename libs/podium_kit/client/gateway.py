@@ -83,15 +83,15 @@ class Gateway:
         if not KEY.fullmatch(api_key):
             raise InvalidKey
         host, encrypted = _host(url), httpx.URL(url).scheme == "https"
-        # To read the authorities takes longer than a request; without them nobody is trusted.
-        trusts_nobody = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        # To read the authorities takes longer than a request, and http has no use for them.
+        without_authorities = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         self._client = httpx.AsyncClient(
             base_url=url,
             headers={"authorization": f"Bearer {api_key}"},
             timeout=TIMEOUT,
             # A proxy for the world is none for this machine.
             trust_env=host not in LOOPBACK,
-            verify=verification(authority) if authority or encrypted else trusts_nobody,
+            verify=verification(authority) if authority or encrypted else without_authorities,
         )
 
     async def __aenter__(self) -> Self:

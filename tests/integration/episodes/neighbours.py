@@ -260,7 +260,7 @@ class FixedRegistry(registry_rpc.ToolRegistryServiceServicer):
         # Resolutions wait for it.
         self.barrier: asyncio.Barrier | None = None
         # The catalogue's version, and the processes that know of it.
-        self.version, self.told = 1, set[str]()
+        self.version, self.followers = 1, set[str]()
 
     async def AwaitChange(
         self, request: registry_pb.AwaitChangeRequest, context: Context
@@ -268,7 +268,7 @@ class FixedRegistry(registry_rpc.ToolRegistryServiceServicer):
         for _ in range(100):
             if request.version != self.version:
                 break
-            self.told.add(context.peer())
+            self.followers.add(context.peer())
             await asyncio.sleep(0.1)
         return registry_pb.AwaitChangeResponse(version=self.version)
 

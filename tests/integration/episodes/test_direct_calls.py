@@ -122,9 +122,9 @@ async def test_a_changed_tool_is_called_at_once(platform: Platform) -> None:
     async with calls_of(platform) as stub:
         await ended(stub, (await start(stub)).id)
         platform.neighbours.registry.toolset.tools[0].version = 2
-        catalogue.told.clear()
+        catalogue.followers.clear()
         catalogue.version += 1
-        while len(catalogue.told) < 2:
+        while len(catalogue.followers) < 2:
             await asyncio.sleep(0.01)
         assert (await start(stub)).tool_version == 2
 

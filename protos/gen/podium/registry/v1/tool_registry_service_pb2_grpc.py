@@ -198,7 +198,7 @@ class ToolRegistryServiceServicer(object):
 
     def AwaitChange(self, request, context):
         """Waits until the catalogue has another version than the caller knows, and for
-        20 seconds at most. Who keeps answers of the registry drops them then.
+        20 seconds at most. Callers that keep the registry's answers drop them then.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

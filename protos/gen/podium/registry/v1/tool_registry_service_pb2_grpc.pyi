@@ -64,7 +64,7 @@ class ToolRegistryServiceStub:
     """Returns the tools an episode may use, as the orchestrator will see them."""
     AwaitChange: _grpc.UnaryUnaryMultiCallable[_tool_registry_service_pb2.AwaitChangeRequest, _tool_registry_service_pb2.AwaitChangeResponse]
     """Waits until the catalogue has another version than the caller knows, and for
-    20 seconds at most. Who keeps answers of the registry drops them then.
+    20 seconds at most. Callers that keep the registry's answers drop them then.
     """
     AllowFollowing: _grpc.UnaryUnaryMultiCallable[_tool_registry_service_pb2.AllowFollowingRequest, _tool_registry_service_pb2.AllowFollowingResponse]
     """Lets the adapters keep tools of one MCP server up to date: those whose names
@@ -120,7 +120,7 @@ class ToolRegistryServiceAsyncStub(ToolRegistryServiceStub):
     """Returns the tools an episode may use, as the orchestrator will see them."""
     AwaitChange: _aio.UnaryUnaryMultiCallable[_tool_registry_service_pb2.AwaitChangeRequest, _tool_registry_service_pb2.AwaitChangeResponse]  # type: ignore[assignment]
     """Waits until the catalogue has another version than the caller knows, and for
-    20 seconds at most. Who keeps answers of the registry drops them then.
+    20 seconds at most. Callers that keep the registry's answers drop them then.
     """
     AllowFollowing: _aio.UnaryUnaryMultiCallable[_tool_registry_service_pb2.AllowFollowingRequest, _tool_registry_service_pb2.AllowFollowingResponse]  # type: ignore[assignment]
     """Lets the adapters keep tools of one MCP server up to date: those whose names
@@ -239,7 +239,7 @@ class ToolRegistryServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_tool_registry_service_pb2.AwaitChangeResponse, _abc.Awaitable[_tool_registry_service_pb2.AwaitChangeResponse]]:
         """Waits until the catalogue has another version than the caller knows, and for
-        20 seconds at most. Who keeps answers of the registry drops them then.
+        20 seconds at most. Callers that keep the registry's answers drop them then.
         """
 
     @_abc_1.abstractmethod
