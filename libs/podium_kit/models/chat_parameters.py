@@ -46,7 +46,8 @@ class ChatParameters:
         names = {CAP: self.cap}
         left_out = self.without | ({"stream_options"} if "stream" in self.without else set())
         kept = {names.get(name, name): part for name, part in body.items() if name not in left_out}
-        if STRICT in left_out and "tools" in kept:
+        # The body that a tool's owner adds may have anything there.
+        if STRICT in left_out and isinstance(kept.get("tools"), list):
             kept["tools"] = [_without_strict(tool) for tool in kept["tools"]]
         return kept
 
@@ -72,8 +73,10 @@ class ChatParameters:
 USUAL = ChatParameters()
 
 
-def _without_strict(tool: Mapping[str, Any]) -> dict[str, Any]:
+def _without_strict(tool: Any) -> Any:
     """Completions have the field in the function, Responses and Messages beside its name."""
+    if not isinstance(tool, Mapping):
+        return tool
     return {
         name: _without_strict(part) if name == "function" else part
         for name, part in tool.items()

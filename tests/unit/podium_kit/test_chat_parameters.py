@@ -90,6 +90,8 @@ def test_a_model_without_strict_tools_is_asked_without_them(fault: Any) -> None:
 
     assert learnt.fitted(body(strict=True)) == body()
     assert USUAL.fitted(body(strict=True)) == body(strict=True)
+    for odd in ({"tools": 5}, {"tools": ["f", {"function": "f"}]}):
+        assert learnt.fitted(odd) == odd
 
 
 def test_the_limit_of_output_has_the_name_that_the_model_knows() -> None:
