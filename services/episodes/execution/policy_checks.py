@@ -52,7 +52,8 @@ class PolicyChecks:
             fresh = await self._policies.check(policy, missing)
             for question, decision in zip(missing, fresh, strict=True):
                 found[question] = decision
-                self.known.keep((caller, policy, question), decision, changes)
+                asked, is_brief = (caller, policy, question), not decision.allowed
+                self.known.keep(asked, decision, changes, is_brief=is_brief)
         return found
 
 

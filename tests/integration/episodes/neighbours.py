@@ -1,6 +1,6 @@
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from decimal import Decimal
 from typing import Any
 
@@ -61,6 +61,8 @@ class ScriptedOrchestrator(orchestrator_rpc.OrchestratorServiceServicer):
     def __init__(self) -> None:
         self.decide: Decide = in_turns(answer("42"))
         self.delay_s = 0.0
+        # Awaited before each decision.
+        self.before: Callable[[orchestrator_pb.NextActionRequest], Awaitable[None]] | None = None
         self.logprobs = [-0.1, -0.2]
         # What every call reports, in place of the size of its task.
         self.usage: usage_pb2.Usage | None = None
@@ -93,6 +95,8 @@ class ScriptedOrchestrator(orchestrator_rpc.OrchestratorServiceServicer):
         except asyncio.CancelledError:
             self.cancelled.append(request.key)
             raise
+        if self.before is not None:
+            await self.before(request)
         if self.too_long:
             await context.abort(*status_of(ContextTooLong(self.too_long)))
         if self.error and self.error_task in ("", request.task):

@@ -238,6 +238,14 @@ class Platform:
         tenant = f"tenant-{uuid.uuid4().hex[:12]}"
         return replace(self, tenant=tenant, neighbours=self.tenants.add(tenant))
 
+    async def announce_change(self) -> None:
+        """Returns once server and worker have dropped what they knew of the registry."""
+        catalogue = self.tenants.others.registry
+        catalogue.followers.clear()
+        catalogue.version += 1
+        while len(catalogue.followers) < 2:
+            await asyncio.sleep(0.01)
+
     @cached_property
     def ada(self) -> "EpisodeServiceAsyncStub":
         identity = make_identity(self.tenant, "ada")

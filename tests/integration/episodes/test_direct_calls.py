@@ -10,7 +10,6 @@ from sqlalchemy.ext.asyncio import create_async_engine
 
 from callers import client_channel, code_of, make_identity
 from episodes.direct_calls.executor import CALL_QUEUE
-from episodes.execution.registry_answers import TIME_TO_LIVE_S
 from episodes.queue.store import WorkQueue
 from integration.episodes.neighbours import make_toolset
 from integration.episodes.platform_under_test import Platform, new_id
@@ -108,24 +107,19 @@ async def test_a_later_call_resolves_its_tool_while_the_policy_decides(platform:
     neighbours = platform.neighbours
     async with calls_of(platform) as stub:
         await ended(stub, (await start(stub)).id)
-        # What is known of the tool is old by then.
-        await asyncio.sleep(TIME_TO_LIVE_S + 0.1)
+        await platform.announce_change()
         both = neighbours.registry.barrier = neighbours.policies.barrier = asyncio.Barrier(2)
         await ended(stub, (await start(stub)).id)
-        await asyncio.sleep(TIME_TO_LIVE_S + 0.1)
+        await platform.announce_change()
         assert await code_of(start(stub, arguments_json="{")) is grpc.StatusCode.INVALID_ARGUMENT
     assert both.n_waiting == 0
 
 
 async def test_a_changed_tool_is_called_at_once(platform: Platform) -> None:
-    catalogue = platform.tenants.others.registry
     async with calls_of(platform) as stub:
         await ended(stub, (await start(stub)).id)
         platform.neighbours.registry.toolset.tools[0].version = 2
-        catalogue.followers.clear()
-        catalogue.version += 1
-        while len(catalogue.followers) < 2:
-            await asyncio.sleep(0.01)
+        await platform.announce_change()
         assert (await start(stub)).tool_version == 2
 
 

@@ -235,14 +235,14 @@ async def test_call_that_needs_approval_waits_for_a_person(platform: Platform) -
 async def test_a_policy_changed_mid_episode_rejects_the_next_call(platform: Platform) -> None:
     policies = platform.neighbours.policies
 
-    def decide(request: orchestrator_pb.NextActionRequest) -> orchestrator_pb.Action:
+    async def change(request: orchestrator_pb.NextActionRequest) -> None:
         if len(request.turns) == 1:
             policies.rejected["search"] = "denied by name search"
-        return in_turns(calls(call("search")), calls(call("search")), answer("done"))(request)
+            await platform.announce_change()
 
-    platform.neighbours.orchestrator.decide = decide
-    # Longer than a worker remembers a decision.
-    platform.neighbours.orchestrator.delay_s = 0.6
+    orchestrator = platform.neighbours.orchestrator
+    orchestrator.decide = in_turns(calls(call("search")), calls(call("search")), answer("done"))
+    orchestrator.before = change
     episode = await platform.run(policy="mine")
     trajectory = await platform.trajectory(episode.id)
     allowed, rejected, _ = trajectory.turns

@@ -461,10 +461,10 @@ async def test_policies_end_a_page_by_their_bytes(registry: RunningRegistry) -> 
 
 
 async def test_a_change_is_announced_to_those_who_wait(registry: RunningRegistry) -> None:
-    ada = registry.as_()
-    known = (await ada.tools.AwaitChange(pb.AwaitChangeRequest())).version
+    follower, ada = registry.as_("podium", Scope.LEDGER_WRITE), registry.as_()
+    known = (await follower.tools.AwaitChange(pb.AwaitChangeRequest())).version
     waiting = [
-        asyncio.ensure_future(ada.tools.AwaitChange(pb.AwaitChangeRequest(version=known)))
+        asyncio.ensure_future(follower.tools.AwaitChange(pb.AwaitChangeRequest(version=known)))
         for _ in range(2)
     ]
     await ada.register(make_spec())

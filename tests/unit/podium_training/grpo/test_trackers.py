@@ -6,8 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mlflow import MlflowClient
-from wandb.proto.wandb_internal_pb2 import Record  # type: ignore[attr-defined]
 
 from podium_kit.embedded.ports import free_port
 from podium_training.grpo.config import InvalidConfig, RunConfig
@@ -41,6 +39,13 @@ def train(run: RunConfig, steps: Sequence[int]) -> None:
     log.end()
 
 
+def mlflow_client(tracking_uri: str) -> Any:
+    # Here: every test process collects this module, and one of them runs it.
+    from mlflow import MlflowClient  # noqa: PLC0415
+
+    return MlflowClient(tracking_uri=tracking_uri)
+
+
 @pytest.fixture
 def tracking_uri(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     # The store that needs neither a server nor SQL.
@@ -54,7 +59,7 @@ def test_mlflow_gets_every_step_and_a_restart_continues_its_run(
     run = run_with(tmp_path, mlflow={"tracking_uri": tracking_uri, "experiment": "routing"})
     train(run, [1, 2])
     train(run, [3])
-    client = MlflowClient(tracking_uri=tracking_uri)
+    client = mlflow_client(tracking_uri)
     experiment = client.get_experiment_by_name("routing")
     assert experiment is not None
     [found] = client.search_runs([experiment.experiment_id])
@@ -84,6 +89,8 @@ def test_weights_and_biases_gets_every_step(tmp_path: Path) -> None:
 
 def records_of(file: Path) -> Iterator[Any]:
     """LevelDB's log format behind a head of its own; records of less than a block."""
+    from wandb.proto import wandb_internal_pb2 as wandb_pb  # noqa: PLC0415
+
     content, at = file.read_bytes(), HEAD_BYTES
     while at + HEAD_BYTES <= len(content):
         if BLOCK_BYTES - at % BLOCK_BYTES < HEAD_BYTES:
@@ -91,7 +98,9 @@ def records_of(file: Path) -> Iterator[Any]:
         _, length, kind = struct.unpack_from("<IHB", content, at)
         assert kind == WHOLE_RECORD
         at += HEAD_BYTES + length
-        yield Record.FromString(content[at - length : at])
+        yield wandb_pb.Record.FromString(  # type: ignore[attr-defined]
+            content[at - length : at]
+        )
 
 
 def test_a_tracker_that_is_away_fails_no_run(
@@ -113,7 +122,7 @@ def test_a_step_that_a_tracker_rejects_is_noted_and_the_next_one_is_sent(
     sending.log(2, {"no:name": 0.5, "../up": 1.0})
     sending.log(3, {"reward": 0.75})
     sending.end()
-    client = MlflowClient(tracking_uri=tracking_uri)
+    client = mlflow_client(tracking_uri)
     experiment = client.get_experiment_by_name("routing")
     assert experiment is not None
     [found] = client.search_runs([experiment.experiment_id])

@@ -2,17 +2,18 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
-from datasets import Dataset
 from torch import Tensor
 from transformers import LlamaForCausalLM
-from trl import GRPOConfig, GRPOTrainer
 
 from podium_training.grpo.model.samples import Row
 from podium_training.grpo.objective.losses import Loss, LossOptions
 from unit.podium_training.grpo.builders import make_tokenizer
+
+if TYPE_CHECKING:
+    from trl import GRPOTrainer
 
 
 def trl_loss(
@@ -36,7 +37,11 @@ def trl_loss(
 
 def trl_trainer(
     model: LlamaForCausalLM, options: LossOptions, folder: Path, rows: int, *, use_cpu: bool = True
-) -> GRPOTrainer:
+) -> "GRPOTrainer":
+    # Here: every test process collects this module, and one of them trains.
+    from datasets import Dataset  # noqa: PLC0415
+    from trl import GRPOConfig, GRPOTrainer  # noqa: PLC0415
+
     # TRL's CISPO bounds the weight itself, ours says how far above 1 it may be.
     high = options.clip_high + (1.0 if options.loss is Loss.CISPO else 0.0)
     config = GRPOConfig(
