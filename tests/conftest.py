@@ -19,6 +19,7 @@ gc.disable()
 
 pytest_plugins = [
     "temporary_files",
+    "warm_programs",
     "process_owner",
     "embedded_servers",
     "scheduling",

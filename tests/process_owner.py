@@ -17,7 +17,7 @@ PR_SET_CHILD_SUBREAPER = 36
 # A process that was just asked to stop may need this long on a busy machine.
 STOP_TIMEOUT_S = 20.0
 # Helpers that end with the test process.
-HELPERS = ("multiprocessing.resource_tracker", "multiprocessing.forkserver", "warm_command.py")
+HELPERS = ("multiprocessing.resource_tracker", "multiprocessing.forkserver", "warm_programs.py")
 REAP_INTERVAL_S = 1.0
 
 Processes = Callable[[str], list[psutil.Process]]

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,6 @@ import psutil
 import pytest
 
 from builders.episode_costs import misreported
-from integration.podium_cli.warm_command import warm_command
 from openai_server import OpenAiServer
 from process_owner import runs
 from temporary_files import server_folder
@@ -39,7 +38,7 @@ class CommandLine:
 
     def start(self, *arguments: str) -> "subprocess.Popen[str]":
         return subprocess.Popen(
-            [sys.executable, "-m", "podium_cli", *arguments],
+            self._line(arguments),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -48,7 +47,18 @@ class CommandLine:
         )
 
     def __call__(self, *arguments: str, stdin: str = "") -> "subprocess.CompletedProcess[str]":
-        return warm_command()(*arguments, environment=self._whole_environment(), stdin=stdin)
+        return subprocess.run(
+            self._line(arguments),
+            input=stdin,
+            capture_output=True,
+            check=False,
+            text=True,
+            timeout=COMMAND_TIMEOUT_S,
+            env=self._whole_environment(),
+        )
+
+    def _line(self, arguments: Sequence[str]) -> list[str]:
+        return [sys.executable, "-m", "podium_cli", *arguments]
 
     def _whole_environment(self) -> dict[str, str]:
         names = ("PATH", "HOME", "TMPDIR", "OMP_NUM_THREADS")
