@@ -130,9 +130,10 @@ def serve(connection: socket.socket) -> dict[str, Any]:
         order: dict[str, Any] = json.loads(content)
         while os.getppid() != order["parent"]:
             time.sleep(0.0005)
+        become(order, streams)
+        # Now that it is found under its own command line.
         connection.send(str(os.getpid()).encode())
         connection.close()
-        become(order, streams)
         return order
 
 
