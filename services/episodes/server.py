@@ -155,7 +155,7 @@ async def serve(config: ServerConfig) -> None:
     signed_to = partial(channel_to, signer=config.signing_key.signer())
     follower = CatalogueFollower(
         RegistryClient(signed_to(config.tool_registry_target)),
-        [direct_calls.tools.known, direct_calls.policies.known],
+        [direct_calls.tools.known, direct_calls.policies.known, episodes.offers.known],
     )
     evaluations = Evaluations(
         EvaluationStore(engine),

@@ -360,7 +360,7 @@ async def _tasks(
     promoted = partial(delivery.lead, promotions.poll)
     models = OrchestratorModels(orchestrator)
     live = LiveEvaluations(LiveStore(engine), EpisodeStore(engine), offers, models)
-    follower = CatalogueFollower(RegistryClient(to_registry), [policies.known])
+    follower = CatalogueFollower(RegistryClient(to_registry), [policies.known, offers.known])
     evaluated = partial(sweeping.lead, live.poll)
     trimming = partial(delivery.lead, webhooks.forget)
     events_forgotten = partial(delivery.lead, TenantEventStore(engine).forget)

@@ -39,6 +39,7 @@ from tool_registry.history.past_episodes import NoPastEpisodes
 from tool_registry.history.service import PolicyHistory
 from tool_registry.policies.bindings import PolicyBindings, PolicyUses
 from tool_registry.policies.convert import preset_policies, stored_policy
+from tool_registry.policies.schedule import ActivationSchedule
 from tool_registry.policies.store import PolicyStore
 from tool_registry.policies.store_bindings import BindingStore
 from tool_registry.policies.store_learning import LearningStore
@@ -94,6 +95,7 @@ async def assembled(
         changes = CatalogueChanges(tools)
         notifications = Notifications(engine, [Listener(CHANNEL, changes.notify, changes.notify)])
         stack.push_async_callback(notifications.close)
+        schedule = ActivationSchedule(policies, changes, clock)
         search = ToolSearch(_embeddings(stack, settings))
         episodes = await _episodes(stack, settings)
         prices = PriceCache(EffectivePrices(channel), settings.price_cache_s)
@@ -153,6 +155,7 @@ async def assembled(
         tasks = [
             BackgroundTask("purge", registry.purge, PURGE_INTERVAL_S),
             BackgroundTask("notifications", notifications.keep_listening, CHECK_INTERVAL_S),
+            BackgroundTask("activations", schedule.announce, CHECK_INTERVAL_S),
         ]
         yield services, {"postgres": partial(check, engine)}, tasks, changes.end
 

@@ -1,10 +1,12 @@
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 from episodes.attachments.checks import checked_attachments, require_readers
 from episodes.clients import FittingRequest, RegistryClient
 from episodes.competence.convert import add_records
 from episodes.competence.service import CompetenceRecords
 from episodes.errors import InvalidEpisode
+from episodes.execution.registry_answers import RegistryAnswers
 from episodes.execution.verify import verifier_of
 from episodes.models import EXCERPT_CHARACTERS, EpisodeExcerpt, Membership, NewEpisode
 from podium.episodes.v1 import episode_pb2
@@ -14,7 +16,7 @@ from podium_kit.json_schemas.errors import UnusableSchema
 from podium_kit.json_schemas.grammar import ACTION_CHARACTERS_MAX, grammar_characters
 from podium_kit.json_schemas.inlining import SchemaError
 from podium_kit.metering import PriceFactors
-from podium_kit.rpc.identity import Identity
+from podium_kit.rpc.identity import Identity, current_identity
 from podium_kit.text import storable
 from podium_kit.verifiers import InvalidVerifier
 from podium_kit.wire import digest_of, duration_from_proto, money_from_proto
@@ -168,6 +170,9 @@ def _check_verifier(spec: episode_pb2.EpisodeSpec) -> None:
 
 # "And in Lyon?" is understood from the earlier messages.
 MESSAGES_BEFORE = 2
+TOOLSETS_MAX = 500
+# The caller, the name of the policy, and those of the tools.
+Asked = tuple[Identity, str, tuple[str, ...]]
 
 
 @dataclass(frozen=True)
@@ -178,19 +183,15 @@ class ToolOffers:
     registry: RegistryClient
     competence: CompetenceRecords
     tools_max: int
+    known: RegistryAnswers[Asked, toolset_pb2.Toolset] = field(
+        default_factory=lambda: RegistryAnswers(TOOLSETS_MAX)
+    )
+    """Toolsets that are the same for every task."""
 
     async def of(self, spec: episode_pb2.EpisodeSpec) -> toolset_pb2.Toolset:
         own = {tool.name for tool in spec.client_tools}
         registered = [name for name in spec.tool_names if name not in own]
-        fitting = None
-        if self.tools_max and not spec.tool_names:
-            before = [message.content for message in spec.history[-MESSAGES_BEFORE:]]
-            attached = {attachment_from_proto(each).kind for each in spec.attachments}
-            task = "\n".join([*before, spec.task])
-            fitting = FittingRequest(task, self.tools_max, attached=sorted(attached))
-        toolset = await self.registry.resolve(
-            spec.policy, registered, fitting, spec.price_factors, spec.client_tools
-        )
+        toolset = await self._resolved(spec, registered)
         if spec.tool_names and not registered:
             alone = [tool for tool in toolset.tools if tool.name in own]
             del toolset.tools[:]
@@ -203,3 +204,31 @@ class ToolOffers:
         same = {spec.group.id, spec.replay_of}
         add_records(toolset, await self.competence.of(spec.task, same))
         return toolset
+
+    async def _resolved(
+        self, spec: episode_pb2.EpisodeSpec, registered: Sequence[str]
+    ) -> toolset_pb2.Toolset:
+        asked = (current_identity(), spec.policy, tuple(registered))
+        is_common = not spec.client_tools and not spec.price_factors
+        if is_common and (known := self.known.get(asked)) is not None:
+            toolset = toolset_pb2.Toolset()
+            toolset.CopyFrom(known)
+            return toolset
+        changes, fitting = self.known.changes, self._fitting(spec)
+        found = await self.registry.resolve(
+            spec.policy, registered, fitting, spec.price_factors, spec.client_tools
+        )
+        # With fewer tools than there are places none was left out for another task.
+        if is_common and (fitting is None or len(found.tools) < self.tools_max):
+            kept = toolset_pb2.Toolset()
+            kept.CopyFrom(found)
+            self.known.keep(asked, kept, changes)
+        return found
+
+    def _fitting(self, spec: episode_pb2.EpisodeSpec) -> FittingRequest | None:
+        if not self.tools_max or spec.tool_names:
+            return None
+        before = [message.content for message in spec.history[-MESSAGES_BEFORE:]]
+        attached = {attachment_from_proto(each).kind for each in spec.attachments}
+        task = "\n".join([*before, spec.task])
+        return FittingRequest(task, self.tools_max, attached=sorted(attached))

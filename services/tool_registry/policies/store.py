@@ -40,6 +40,13 @@ ACTIVATE = text(
     VALUES (:tenant, :name, :version, :effective_time, :created_by)
     """
 )
+SCHEDULED = text(
+    """
+    SELECT coalesce(bool_or(effective_time <= :until), false) AS begun,
+        min(effective_time) FILTER (WHERE effective_time > :until) AS following
+    FROM policy_activations WHERE effective_time > :since
+    """
+)
 # Only once: a row that is in use is not written again.
 NOTE_USE = text(
     """
@@ -135,6 +142,20 @@ class PolicyStore:
         async with transaction(self._engine) as connection:
             await bump_catalogue(connection)
             await connection.execute(ACTIVATE, values)
+
+    async def announce_activations(self, since: datetime, until: datetime) -> datetime | None:
+        """Announces a change if a policy became a default between the two; returns when the next
+        one does.
+        """
+        async with autocommit(self._engine) as connection:
+            scheduled = (
+                await connection.execute(SCHEDULED, {"since": since, "until": until})
+            ).one()
+        if scheduled.begun:
+            async with transaction(self._engine) as connection:
+                await bump_catalogue(connection)
+        following: datetime | None = scheduled.following
+        return following
 
     async def note_use(self, tenant: str, name: str, version: int) -> bool:
         """Returns whether the version exists; from now on it cannot be deleted."""

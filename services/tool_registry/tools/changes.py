@@ -12,12 +12,13 @@ class CatalogueChanges:
 
     def __init__(self, store: ToolStore) -> None:
         self._store = store
-        self._news = asyncio.Event()
+        self.news = asyncio.Event()
+        """Set by the next change."""
         self._ends = False
 
     def notify(self, _payload: str = "") -> None:
-        self._news.set()
-        self._news = asyncio.Event()
+        self.news.set()
+        self.news = asyncio.Event()
 
     def end(self) -> None:
         """Sends all who wait to other servers: this one is about to stop."""
@@ -31,7 +32,7 @@ class CatalogueChanges:
             async with asyncio.timeout(WAIT_S):
                 while True:
                     # Taken before the version is read, so that no later change is missed.
-                    news = self._news
+                    news = self.news
                     if self._ends:
                         raise Unavailable("this server stops; another one tells of changes")
                     current = (await self._store.versions()).catalogue

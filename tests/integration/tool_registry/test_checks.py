@@ -1,3 +1,4 @@
+import asyncio
 from datetime import timedelta
 from typing import Any
 
@@ -8,6 +9,8 @@ from integration.tool_registry.running_registry import Caller, RunningRegistry, 
 from podium.common.v1 import money_pb2
 from podium.registry.v1 import policy_pb2
 from podium.registry.v1 import policy_service_pb2 as pb
+from podium.registry.v1 import tool_registry_service_pb2 as tools_pb
+from podium_kit.rpc.identity import Scope
 from podium_kit.wire import timestamp_to_proto
 
 
@@ -96,6 +99,19 @@ async def test_a_scheduled_policy_starts_at_its_moment_and_not_before(
     reply = await check(ada, "", planned("calculator"))
     assert (reply.policy_name, reply.decisions[0].allowed) == ("strict", False)
     assert (await ada.resolve()).toolset.policy_name == "strict"
+
+
+async def test_a_scheduled_policy_is_announced_when_it_starts(registry: RunningRegistry) -> None:
+    ada, follower = registry.as_(), registry.as_("podium", Scope.LEDGER_WRITE)
+    soon = timestamp_to_proto(registry.clock() + timedelta(seconds=0.5))
+    await activate(ada, "cost-first", effective_time=soon)
+    known = (await follower.tools.AwaitChange(tools_pb.AwaitChangeRequest())).version
+    waiting = asyncio.ensure_future(
+        follower.tools.AwaitChange(tools_pb.AwaitChangeRequest(version=known))
+    )
+    registry.clock.advance(timedelta(seconds=1))
+    assert (await waiting).version > known
+    assert (await check(ada, "", planned("calculator"))).policy_name == "cost-first"
 
 
 async def test_the_schedule_is_kept_and_listed_newest_first(registry: RunningRegistry) -> None:
