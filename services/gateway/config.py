@@ -60,7 +60,9 @@ class GatewaySettings(DatabaseSettings):
     idle_connection_s: float = Field(75.0, gt=0, description="how long idle connections are kept")
     keepalive_s: float = Field(15.0, gt=0, description="silence after which a stream gets a ping")
     key_cache_s: float = Field(5.0, ge=0, description="how long a revoked key may still work")
-    catalogue_cache_s: float = Field(5.0, ge=0, description="how long model names are remembered")
+    catalogue_cache_s: float = Field(
+        5.0, ge=0, description="how long the names that requests choose from are kept"
+    )
     cors_origins: tuple[str, ...] = Field((), description="JSON list of origins; empty: no CORS")
     drain_wait_s: float = Field(0.0, ge=0, description="seconds between not ready and the drain")
     drain_grace_s: float = Field(30.0, ge=0, description="seconds open requests get to finish")

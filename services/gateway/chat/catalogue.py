@@ -59,14 +59,19 @@ class Choice:
 
 
 class ChatModels:
-    """Lists and resolves model ids; the names are remembered a few seconds."""
+    """Lists and resolves model ids. To resolve one, names are remembered a few seconds."""
 
     def __init__(self, source: CatalogueSource, cache_s: float) -> None:
         self._source = source
         self._cache: TTLCache[tuple[str, frozenset[str]], Names] = TTLCache(CALLERS_MAX, cache_s)
 
     async def names(self) -> Names:
-        return self._cache.get(_caller()) or await self._newest()
+        """Returns the names of now: a tool that was just registered is listed."""
+        models, policies, tools = await asyncio.gather(
+            self._source.models(), self._source.policy_names(), self._source.tools()
+        )
+        self._cache[_caller()] = names = Names(tuple(models), tuple(policies), tuple(tools))
+        return names
 
     async def resolve(self, model_id: str) -> Choice:
         """Resolves an id. Raises ModelNotFound.
@@ -77,20 +82,13 @@ class ChatModels:
             # What is not remembered may be newer.
             with suppress(ModelNotFound):
                 return _choice(model_id, known)
-        return _choice(model_id, await self._newest())
+        return _choice(model_id, await self.names())
 
     async def orchestrator(self, model_id: str) -> Choice:
         choice = await self.resolve(model_id)
         if choice.tool:
             raise UnsupportedParameter("model", "this needs an orchestrator; name podium")
         return choice
-
-    async def _newest(self) -> Names:
-        models, policies, tools = await asyncio.gather(
-            self._source.models(), self._source.policy_names(), self._source.tools()
-        )
-        self._cache[_caller()] = names = Names(tuple(models), tuple(policies), tuple(tools))
-        return names
 
 
 def _caller() -> tuple[str, frozenset[str]]:

@@ -284,8 +284,10 @@ class FixedRegistry(registry_rpc.ToolRegistryServiceServicer):
             await self.barrier.wait()
         if request.policy == "gone":
             await context.abort(grpc.StatusCode.NOT_FOUND, "there is no policy gone")
-        toolset = self.found if request.known_tool_names else self.toolset
-        return registry_pb.ResolveToolsetResponse(toolset=toolset)
+        reply = registry_pb.ResolveToolsetResponse()
+        reply.toolset.CopyFrom(self.found if request.known_tool_names else self.toolset)
+        reply.toolset.policy_name = request.policy or reply.toolset.policy_name
+        return reply
 
 
 def make_toolset(*names: str, needs_approval: bool = False) -> toolset_pb2.Toolset:

@@ -444,6 +444,7 @@ async def test_a_child_with_an_exhausted_budget_reports_it_to_its_caller(
 
 async def _seen(platform: Platform, case: Misbehaviour) -> trajectory_pb2.ToolInvocation:
     _prepare(platform, case)
+    await platform.announce_change()
     async with platform.client() as client, asyncio.timeout(30):
         ended = await finished(client, (await start(client)).id)
     assert (ended.stop_reason, ended.answer) == (episode_pb2.STOP_REASON_ANSWERED, "continued")

@@ -134,6 +134,7 @@ async def test_without_consent_nothing_is_read(shop: Platform) -> None:
     unread = await play(shop, "abacus", check=SOLVED)
     await shop.ada.GiveFeedback(pb.GiveFeedbackRequest(episode_id=unread[0].id, score=1))
     shop.neighbours.registry.toolset.training_consent = True
+    await shop.announce_change()
     await play(shop, "slate", check=SOLVED)
     assert set(await until_known(shop, bool)) == {"slate"}
     assert await credited(shop) == {"{slate}": ENOUGH}

@@ -61,6 +61,7 @@ async def test_a_call_with_effects_is_answered_by_the_record_and_one_that_reads_
     recorded = (await shop.trajectory(earlier)).turns[0].tool_invocations[1]
     # A person is not asked about what is not done.
     shop.neighbours.registry.toolset.tools[1].needs_approval = True
+    await shop.announce_change()
     wanted = calls(call("look_up"), order(SAME_ORDER, index=1))
     trajectory = await replayed(shop, earlier, wanted, answer("Two teas"))
     assert trajectory.replay_of == earlier
@@ -125,6 +126,7 @@ async def test_the_callers_functions_and_orchestrators_are_answered_by_the_recor
     )
     earlier = await past(shop, calls(order()), answer("Two teas"))
     shop.neighbours.registry.toolset = toolset
+    await shop.announce_change()
     trajectory = await replayed(
         shop, earlier, calls(order()), answer("Two teas"), client_tools=[client]
     )

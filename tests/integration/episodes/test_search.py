@@ -68,6 +68,7 @@ async def various(platform: Platform) -> Mapping[str, str]:
         platform, calls(call("calculator")), answer("?"), task="Add up", labels={"batch": "one"}
     )
     platform.neighbours.registry.toolset = make_toolset("pay", needs_approval=True)
+    await platform.announce_change()
     platform.neighbours.orchestrator.decide = in_turns(calls(call("pay")), answer("paid"))
     waiting = (await start(platform.ada, "Pay the bill", labels={"batch": "two"})).id
     await until_asked(platform.ada, waiting)

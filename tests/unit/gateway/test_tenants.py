@@ -265,4 +265,6 @@ async def test_a_policy_can_be_named_as_soon_as_it_is_there() -> None:
         names.policies.append("mine")
         assert await catalogue.resolve("podium:mine") == Choice("", "mine")
         assert await catalogue.resolve("podium:mine") == Choice("", "mine")
-    assert names.asked == 2
+        assert names.asked == 2
+        names.policies.append("new")
+        assert (await catalogue.names()).policies == ("mine", "new")
