@@ -39,7 +39,6 @@ from tool_registry.history.past_episodes import NoPastEpisodes
 from tool_registry.history.service import PolicyHistory
 from tool_registry.policies.bindings import PolicyBindings, PolicyUses
 from tool_registry.policies.convert import preset_policies, stored_policy
-from tool_registry.policies.schedule import ActivationSchedule
 from tool_registry.policies.store import PolicyStore
 from tool_registry.policies.store_bindings import BindingStore
 from tool_registry.policies.store_learning import LearningStore
@@ -50,7 +49,7 @@ from tool_registry.servicer_policies import PolicyServicer
 from tool_registry.store_versions import CHANNEL
 from tool_registry.tools.batch import ToolBatches
 from tool_registry.tools.catalogue import Catalogues
-from tool_registry.tools.changes import CatalogueChanges
+from tool_registry.tools.changes import ActivationSchedule, CatalogueChanges
 from tool_registry.tools.convert import ToolModelCapabilities, stored_spec, with_terms
 from tool_registry.tools.service import Registry
 from tool_registry.tools.store import ToolStore

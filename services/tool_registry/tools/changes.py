@@ -1,10 +1,15 @@
 import asyncio
+from collections.abc import Callable
 from contextlib import suppress
+from datetime import datetime, timedelta
 
 from podium_kit.rpc.errors import Unavailable
+from tool_registry.policies.store import PolicyStore
 from tool_registry.tools.store import ToolStore
 
 WAIT_S = 20.0
+# By which the clocks of two servers may differ: by then each answers by the new default.
+SKEW = timedelta(seconds=0.25)
 
 
 class CatalogueChanges:
@@ -40,3 +45,27 @@ class CatalogueChanges:
                         return current
                     await news.wait()
         return version
+
+
+class ActivationSchedule:
+    """Announces a policy that becomes the default at a set time, as one that becomes it at once."""
+
+    def __init__(
+        self, store: PolicyStore, changes: CatalogueChanges, clock: Callable[[], datetime]
+    ) -> None:
+        self._store = store
+        self._changes = changes
+        self._clock = clock
+        self._announced = clock() - SKEW
+
+    async def announce(self) -> bool:
+        """Announces what has begun, and waits for the next to begin; there may always be one."""
+        # Taken before the schedule is read, so that no later change of it is missed.
+        news, due = self._changes.news, self._clock() - SKEW
+        following = await self._store.announce_activations(self._announced, due)
+        self._announced = due
+        wait_s = WAIT_S if following is None else (following - due).total_seconds()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(min(wait_s, WAIT_S)):
+                await news.wait()
+        return True
