@@ -35,7 +35,9 @@ ON_USE = (
 )
 # Arguments of the process that forks, which its forks write theirs over.
 PADDING = "-" * 4096
-ORDER_BYTES_MAX = 256 * 1024
+# A longer command line is that of an ordinary process.
+ORDER_BYTES_MAX = 192 * 1024
+START_TIMEOUT_S = 120.0
 # Fields of /proc/self/stat after the name.
 ARGUMENTS_START, ARGUMENTS_END = 45, 46
 PR_SET_PDEATHSIG, SIGKILL = 1, 9
@@ -59,7 +61,7 @@ class WarmPrograms:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, ORDER_BYTES_MAX)
+        self._socket.settimeout(START_TIMEOUT_S)
         with theirs:
             self._process = subprocess.Popen(
                 [sys.executable, __file__, str(theirs.fileno()), PADDING],
@@ -70,10 +72,10 @@ class WarmPrograms:
             )
         assert self._socket.recv(16) == b"ready"
 
-    def start(self, order: dict[str, Any], streams: Sequence[int]) -> int:
+    def start(self, order: bytes, streams: Sequence[int]) -> int:
         """Returns the id of a new child of this process."""
         with self._lock:
-            socket.send_fds(self._socket, [json.dumps(order).encode()], streams)
+            socket.send_fds(self._socket, [order], streams)
             return int(self._socket.recv(16))
 
 
@@ -82,14 +84,11 @@ def warm_programs() -> WarmPrograms:
     return WarmPrograms()
 
 
-def execute_child(popen: Any, *values: Any) -> None:
-    """Starts one of our programs as a fork, and any other as `subprocess` does."""
-    given = PARAMETERS.bind(popen, *values).arguments
-    program = program_of(given["args"])
+def order_of(given: dict[str, Any]) -> bytes:
+    """Describes a fork, by the parameters of a process; empty for programs that are not ours."""
+    program, environment = program_of(given["args"]), given["env"]
     if not program or given["shell"] or given["pass_fds"] or given["uid"] is not None:
-        EXECUTE(popen, *values)
-        return
-    environment = given["env"]
+        return b""
     order = {
         "program": program,
         "line": [str(each) for each in given["args"]],
@@ -98,6 +97,16 @@ def execute_child(popen: Any, *values: Any) -> None:
         "begins_session": given["start_new_session"],
         "parent": os.getpid(),
     }
+    return json.dumps(order).encode()
+
+
+def execute_child(popen: Any, *values: Any) -> None:
+    """Starts one of our programs as a fork, and any other as `subprocess` does."""
+    given = PARAMETERS.bind(popen, *values).arguments
+    order = order_of(given)
+    if not 0 < len(order) <= ORDER_BYTES_MAX:
+        EXECUTE(popen, *values)
+        return
     streams = [given[name] for name in ("p2cread", "c2pwrite", "errwrite")]
     streams = [own if stream == -1 else stream for own, stream in enumerate(streams)]
     popen.pid = warm_programs().start(order, streams)
@@ -106,8 +115,8 @@ def execute_child(popen: Any, *values: Any) -> None:
     popen._close_pipe_fds(*(given[name] for name in pipes))
 
 
-# Before other plugins look at what `subprocess` starts.
-if __name__ != "__main__":
+# Before another plugin wraps `Popen`. Other systems adopt no grandchildren.
+if __name__ != "__main__" and sys.platform == "linux":
     subprocess.Popen._execute_child = execute_child  # type: ignore[attr-defined]
 
 
