@@ -171,6 +171,8 @@ def _check_verifier(spec: episode_pb2.EpisodeSpec) -> None:
 # "And in Lyon?" is understood from the earlier messages.
 MESSAGES_BEFORE = 2
 TOOLSETS_MAX = 500
+# Of a toolset that is kept; all of them take 32 MiB at most.
+TOOLSET_BYTES_MAX = 64 * 1024
 # The caller, the name of the policy, and those of the tools.
 Asked = tuple[Identity, str, tuple[str, ...]]
 
@@ -191,7 +193,8 @@ class ToolOffers:
     async def of(self, spec: episode_pb2.EpisodeSpec) -> toolset_pb2.Toolset:
         own = {tool.name for tool in spec.client_tools}
         registered = [name for name in spec.tool_names if name not in own]
-        toolset = await self._resolved(spec, registered)
+        toolset = toolset_pb2.Toolset()
+        toolset.CopyFrom(await self._resolved(spec, registered))
         if spec.tool_names and not registered:
             alone = [tool for tool in toolset.tools if tool.name in own]
             del toolset.tools[:]
@@ -208,21 +211,19 @@ class ToolOffers:
     async def _resolved(
         self, spec: episode_pb2.EpisodeSpec, registered: Sequence[str]
     ) -> toolset_pb2.Toolset:
+        """Returns a toolset that other episodes may have, too."""
         asked = (current_identity(), spec.policy, tuple(registered))
         is_common = not spec.client_tools and not spec.price_factors
         if is_common and (known := self.known.get(asked)) is not None:
-            toolset = toolset_pb2.Toolset()
-            toolset.CopyFrom(known)
-            return toolset
+            return known
         changes, fitting = self.known.changes, self._fitting(spec)
         found = await self.registry.resolve(
             spec.policy, registered, fitting, spec.price_factors, spec.client_tools
         )
         # With fewer tools than there are places none was left out for another task.
-        if is_common and (fitting is None or len(found.tools) < self.tools_max):
-            kept = toolset_pb2.Toolset()
-            kept.CopyFrom(found)
-            self.known.keep(asked, kept, changes)
+        is_common &= fitting is None or len(found.tools) < self.tools_max
+        if is_common and found.ByteSize() <= TOOLSET_BYTES_MAX:
+            self.known.keep(asked, found, changes)
         return found
 
     def _fitting(self, spec: episode_pb2.EpisodeSpec) -> FittingRequest | None:

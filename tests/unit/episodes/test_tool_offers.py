@@ -4,7 +4,7 @@ from typing import Any, cast
 import pytest
 
 from callers import make_identity
-from episodes.admission.checks import ToolOffers
+from episodes.admission.checks import TOOLSET_BYTES_MAX, ToolOffers
 from episodes.clients import FittingRequest, RegistryClient
 from episodes.competence.posterior import Posterior
 from episodes.competence.service import CompetenceRecords
@@ -57,6 +57,7 @@ ASKED = [
     (PLACES, {}, 2),
     (PLACES + 1, {}, 2),
     (PLACES + 1, {"tool_names": ["tool-0"]}, 1),
+    (TOOLSET_BYTES_MAX // 8, {"tool_names": ["tool-0"]}, 2),
     (1, {"price_factors": {"tool/tool-0": "2"}}, 2),
     (1, {"client_tools": [tool_pb2.ClientTool(name="weather")]}, 2),
 ]
