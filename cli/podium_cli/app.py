@@ -106,7 +106,7 @@ COMMANDS = {
     "audit": (
         "audit",
         MONEY,
-        "Explain, verify, prove, export, reconcile, simulate, adjust, settle, close, log.",
+        "Explain, verify, prove, export, reconcile, simulate, entries, adjust, settle, close, log.",
     ),
     "keys": ("commands.keys", ACCESS, "Create, list, rotate, revoke API keys."),
     "secrets": (

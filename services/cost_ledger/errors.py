@@ -103,6 +103,14 @@ class HoldNotFound(NotFound):
         super().__init__(f"no money is held under the key {key}; reserve it first", key=key)
 
 
+class CallNotFound(NotFound):
+    def __init__(self, key: str) -> None:
+        super().__init__(
+            f"no call has the key {key}; `podium audit entries --unpriced` lists unknown costs",
+            key=key,
+        )
+
+
 class HoldClosed(FailedPrecondition):
     def __init__(self, key: str, state: str, wanted: str) -> None:
         super().__init__(f"the hold {key} is {state}; it cannot be {wanted}", key=key)

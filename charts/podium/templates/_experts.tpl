@@ -38,7 +38,7 @@ http://{{ include "podium.expertHost" . }}{{ ternary "" ":8080" (eq (include "po
 podium.dev/expert: {{ .name }}
 {{- end }}
 
-{{/* Documents of the Job: the tool, as `podium tools register` reads it. Arguments: root, name. */}}
+{{/* Documents of the Job: the tool, as `podium tools apply` reads it. Arguments: root, name. */}}
 {{- define "podium.expertTool" -}}
 {{- $expert := include "podium.expert" . | fromJson }}
 {{- $model := dict "alias" .name "model" (include "podium.expertName" .) "baseUrl" (include "podium.expertUrl" .) "api" "LLM_API_OPENAI_CHAT" "sku" (include "podium.expertSku" .) "description" $expert.description "tags" (list "on-premise") }}

@@ -1,5 +1,5 @@
 # Each module adds its commands to the group's app.
-from podium_cli.audit import files
+from podium_cli.audit import corrections, files
 from podium_cli.audit.audit import app
 
-__all__ = ["app", "files"]
+__all__ = ["app", "corrections", "files"]

@@ -1,4 +1,3 @@
-import hashlib
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -6,7 +5,6 @@ import typer
 from google.protobuf import json_format
 from rich.text import Text
 
-from podium.common.v1 import usage_pb2
 from podium.ledger.v1 import audit_pb2, audit_service_pb2
 from podium.ledger.v1 import cost_ledger_service_pb2 as ledger_pb2
 from podium_cli.audit.proofs import check_proof, read_proof, read_public_key
@@ -14,15 +12,17 @@ from podium_cli.audit.verifying import progress_bar, verification_steps
 from podium_cli.audit.views import explanation_view, verification_view
 from podium_cli.command import Session, command
 from podium_cli.formats import counted, format_time
-from podium_cli.inputs import Since, month_bounds, parse_money, parse_start, parse_time
+from podium_cli.inputs import Since, month_bounds, parse_start, parse_time
 from podium_cli.listing import listing
 from podium_cli.output import writing
 from podium_kit.client.errors import UserError
-from podium_kit.wire import json_values, money_to_proto, timestamp_to_proto
+from podium_kit.wire import json_values, timestamp_to_proto
 
 app = typer.Typer(
     name="audit",
-    help="Explain, verify, prove, export, reconcile, simulate, adjust, settle, close, log.",
+    help=(
+        "Explain, verify, prove, export, reconcile, simulate, entries, adjust, settle, close, log."
+    ),
     no_args_is_help=True,
 )
 
@@ -145,72 +145,6 @@ def _yes(answer: bool) -> Text:
 def _write(path: Path, text: str) -> None:
     with writing(path):
         path.write_text(text)
-
-
-@command(app, "adjust")
-async def adjust(
-    session: Session,
-    sequence: Annotated[int, typer.Argument(min=1, help="Sequence of the entry of the cost.")],
-    change: Annotated[
-        str, typer.Argument(help="Added to the cost, like 0.25 or 'EUR 0.25'.", show_default=False)
-    ],
-    *,
-    reason: Annotated[str, typer.Option(help="The reason, for the auditor.")],
-    credit: Annotated[bool, typer.Option("--credit", help="Subtract the change.")] = False,
-) -> None:
-    """Post a difference to a final cost. The same command again changes nothing."""
-    amount = parse_money(change)
-    amount = -amount if credit else amount
-    identity = f"{amount} {reason}".encode()
-    request = ledger_pb2.AdjustRequest(
-        key=f"adjust/{sequence}/{hashlib.sha256(identity).hexdigest()[:32]}",
-        sequence=sequence,
-        change=money_to_proto(amount),
-        reason=reason,
-    )
-    async with session.gateway() as gateway:
-        reply = await gateway.post("/v1/audit/adjust", request, ledger_pb2.AdjustResponse)
-    session.output.result(reply, Text(f"adjusted by entry {reply.entry.sequence}"))
-
-
-@command(app, "settle")
-async def settle(
-    session: Session,
-    key: Annotated[str, typer.Argument(help="Key of the call.", show_default=False)],
-    used: Annotated[
-        list[str] | None,
-        typer.Argument(help="Usage, like output_text=250; none for the recorded one."),
-    ] = None,
-    *,
-    request_id: Annotated[str, typer.Option(help="The provider's id of the request.")] = "",
-) -> None:
-    """Replace a provisional, estimated or unknown cost by the true one.
-
-    Give the usage that the provider bills. Without one, a call whose price was unknown is charged
-    what it used, at the price that is known by now.
-    """
-    request = ledger_pb2.SettleRequest(key=key)
-    if used:
-        request.usage.quantities.extend(map(_quantity, used))
-        request.usage.source = usage_pb2.USAGE_SOURCE_PROVIDER
-        request.usage.provider_request_id = request_id
-    elif request_id:
-        raise UserError(
-            "--request-id names no usage", "give DIMENSION=AMOUNT, as the provider bills"
-        )
-    async with session.gateway() as gateway:
-        reply = await gateway.post("/v1/audit/settle", request, ledger_pb2.SettleResponse)
-    session.output.result(reply, Text(f"settled by entry {reply.entry.sequence}"))
-
-
-def _quantity(text: str) -> usage_pb2.Quantity:
-    name, _, amount = text.partition("=")
-    dimension = f"USAGE_DIMENSION_{name.upper()}"
-    known = usage_pb2.UsageDimension.keys()[1:]
-    if dimension not in known or not amount.replace(".", "", 1).isdecimal():
-        words = ", ".join(each.removeprefix("USAGE_DIMENSION_").lower() for each in known)
-        raise UserError(f"{text!r} is no usage", f"give DIMENSION=AMOUNT, of {words}")
-    return usage_pb2.Quantity(dimension=usage_pb2.UsageDimension.Value(dimension), amount=amount)
 
 
 @command(app, "close")

@@ -7,7 +7,7 @@ from rich.text import Text
 from podium.common.v1 import money_pb2, usage_pb2
 from podium.ledger.v1 import audit_pb2, audit_service_pb2, hold_pb2
 from podium_cli.formats import format_money, format_time
-from podium_cli.listing import listing
+from podium_cli.listing import Listing, listing
 from podium_cli.prices.lists import format_price
 from podium_kit.money import Money
 from podium_kit.text import one_line
@@ -57,6 +57,21 @@ def kind_word(entry: hold_pb2.Entry) -> str:
 
 def dimension_word(dimension: usage_pb2.UsageDimension.ValueType) -> str:
     return enum_word(usage_pb2.UsageDimension.Name(dimension), "USAGE_DIMENSION_")
+
+
+def entries_view(entries: Iterable[hold_pb2.Entry]) -> Listing:
+    rows = [
+        (
+            str(each.sequence),
+            format_time(each.occur_time),
+            kind_word(each),
+            each.key,
+            each.sku,
+            exact_money(each.amount) if each.postings else "-",
+        )
+        for each in entries
+    ]
+    return listing(("entry#", "time", "kind", "key", "SKU", "amount#"), rows, ("time", "kind"))
 
 
 def _facts(explanation: audit_pb2.Explanation) -> Table:

@@ -2725,7 +2725,7 @@ class SettleRequest(Model):
 
     key: str = ""
     """
-    The key of the hold whose cost is provisional, estimated or unknown.
+    The key of the call, held or recorded, whose cost is provisional, estimated or unknown.
     """
     usage: Usage | None = None
     """

@@ -217,13 +217,18 @@ export class Ledger {
     });
   }
 
-  /** The journal. */
+  /** The journal; `unpriced` keeps unknown costs. */
   entries(
-    options: ListOptions & { episodeId?: string; kinds?: Entry["kind"][] } = {},
+    options: ListOptions & {
+      episodeId?: string;
+      kinds?: Entry["kind"][];
+      unpriced?: boolean;
+    } = {},
   ): Pages<Entry> {
     return this.transport.pages("/v1/entries", (page: ListEntriesResponse) => page.entries, {
       episode_id: options.episodeId,
       kinds: options.kinds,
+      unpriced: options.unpriced,
       page_size: options.pageSize,
     });
   }

@@ -190,7 +190,11 @@ INVARIANTS = (
         UNION ALL
         SELECT * FROM (
             SELECT format('%s %s', kind, key), format('it has %s entries', count(*))
-            FROM entry WHERE tenant = :tenant AND kind IN ('reserve', 'record')
+            FROM entry e WHERE tenant = :tenant AND kind IN ('reserve', 'record') AND NOT EXISTS (
+                SELECT FROM entry c
+                WHERE c.tenant = :tenant AND c.corrects_sequence = e.sequence
+                  AND c.corrects_sequence > 0 AND c.kind = 'settle'
+            )
             GROUP BY kind, key HAVING count(*) > 1 ORDER BY min(sequence) LIMIT 1
         ) entries
         LIMIT 1

@@ -143,7 +143,8 @@ async def _open(connection: Connection, statement: str, operations: list[Operati
 
 def _answer_keys(operations: list[Operation]) -> set[tuple[str, str, str]]:
     """Returns tenant, name and key of what may have an answer besides the one of its hold."""
-    return {(it.tenant, it.name, it.key) for it in operations if not isinstance(it, OF_A_HOLD)}
+    asked = {(it.tenant, it.name, it.key) for it in operations if not isinstance(it, OF_A_HOLD)}
+    return asked | {(it.tenant, Record.name, it.key) for it in operations if isinstance(it, Settle)}
 
 
 def _hold_keys(operations: list[Operation]) -> set[tuple[str, str]]:
@@ -164,7 +165,12 @@ def _sequences(operations: list[Operation], books: Books) -> set[tuple[str, int]
         for key, hold in books.loaded.holds.items()
         if hold.state is HoldState.PROVISIONAL or key in settled
     }
-    return {at for at in answered | corrected | posted if at[1]}
+    recorded = {
+        (tenant, answer.sequence)
+        for tenant, key in settled
+        if (answer := books.answer(tenant, Record.name, key))
+    }
+    return {at for at in answered | corrected | posted | recorded if at[1]}
 
 
 def _add_entries(books: Books, rows: Iterable[Any]) -> None:

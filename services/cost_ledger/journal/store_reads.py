@@ -20,12 +20,19 @@ OVERDUE_HOLDS = text("SELECT tenant, key FROM overdue_holds(:limit)")
 
 ENTRIES = """
     SELECT row_to_json(entry)::text AS entry FROM entry
-    WHERE tenant = :tenant AND sequence > :after {of_episode}
+    WHERE tenant = :tenant AND sequence > :after {of_episode} {unpriced}
       AND (:any_kind OR kind = ANY(CAST(:kinds AS text[])))
     ORDER BY sequence LIMIT :limit
 """
-# Names the partial index's condition, or it could not be used.
+# Each names its partial index's condition, or it could not be used.
 OF_EPISODE = "AND episode_id = :episode_id AND episode_id <> ''"
+UNPRICED = """
+    AND suspense > 0 AND NOT EXISTS (
+        SELECT FROM entry later
+        WHERE later.tenant = entry.tenant AND later.corrects_sequence = entry.sequence
+          AND later.corrects_sequence > 0
+    )
+"""
 INTERVAL_S = 3600.0
 MONTHS_AHEAD = 12
 KEYS_PER_ROUND = 10_000
@@ -48,8 +55,12 @@ class ReportStore:
 
     async def entries(self, tenant: str, wanted: EntryFilter) -> list[Entry]:
         episode = {"episode_id": wanted.episode_id} if wanted.episode_id else {}
+        conditions = {
+            "of_episode": OF_EPISODE if episode else "",
+            "unpriced": UNPRICED if wanted.unpriced else "",
+        }
         rows = await self._all(
-            text(ENTRIES.format(of_episode=OF_EPISODE if episode else "")),
+            text(ENTRIES.format(**conditions)),
             tenant=tenant,
             **episode,
             after=wanted.after_sequence,

@@ -2,20 +2,19 @@
 
 from dataclasses import replace
 
-from cost_ledger.errors import NotAdjustable, NotSettleable, PeriodNotClosable
-from cost_ledger.models import Call, Entry, EntryKind, HoldState, Subject
+from cost_ledger.errors import CallNotFound, NotAdjustable, NotSettleable, PeriodNotClosable
+from cost_ledger.models import Call, Entry, EntryKind, Hold, HoldState, Subject
 from cost_ledger.posting.books import Books
 from cost_ledger.posting.costs import cost_of, post_cost, price_of
 from cost_ledger.posting.drafts import (
     adjust_by,
     answered,
     entry_of,
-    hold_of,
     post,
     remember,
     take_back,
 )
-from cost_ledger.posting.operations import Adjust, ClosePeriod, Settle
+from cost_ledger.posting.operations import Adjust, ClosePeriod, Record, Settle
 from cost_ledger.posting.postings import NOTHING
 from cost_ledger.prices.models import PriceVersion
 from podium_kit.metering import Usage, UsageSource
@@ -38,10 +37,8 @@ def adjust(asked: Adjust, books: Books) -> Entry:
 def settle(asked: Settle, books: Books) -> Entry:
     if answer := answered(asked, books):
         return entry_of(asked.tenant, answer.sequence, books)
-    hold = hold_of(asked.tenant, asked.key, books)
-    if not hold.posted_sequence:
-        raise NotSettleable(asked.key, "it has none yet; capture it")
-    posted = entry_of(asked.tenant, hold.posted_sequence, books)
+    hold = books.hold(asked.tenant, asked.key)
+    posted = _posted_cost(asked, hold, books)
     if fault := _not_settleable(posted, books):
         raise NotSettleable(asked.key, fault)
     at = posted.occur_time if not books.is_closed(asked.tenant, posted.occur_time) else books.now
@@ -49,10 +46,12 @@ def settle(asked: Settle, books: Books) -> Entry:
     price = price_of(posted.call, posted.price_version_id, posted.occur_time, books)
     usage = asked.usage or _recorded_usage(posted, price)
     take_back(books, EntryKind.SETTLE, posted, asked.key)
-    entry = post_cost(books, EntryKind.CAPTURE, posted.call, usage=usage, price=price, at=at)
-    books.draft.holds[asked.tenant, asked.key] = replace(
-        hold, state=HoldState.CAPTURED, posted_sequence=entry.sequence
-    )
+    kind = EntryKind.CAPTURE if hold else EntryKind.RECORD
+    entry = post_cost(books, kind, posted.call, usage=usage, price=price, at=at)
+    if hold:
+        books.draft.holds[asked.tenant, asked.key] = replace(
+            hold, state=HoldState.CAPTURED, posted_sequence=entry.sequence
+        )
     remember(asked, books, entry)
     return entry
 
@@ -93,8 +92,6 @@ def _not_final(entry: Entry, books: Books) -> str | None:
 def _not_adjustable(entry: Entry, asked: Adjust, books: Books) -> str | None:
     cost = entry.cost
     if cost is None:
-        if entry.kind is not EntryKind.CAPTURE:
-            return "its price is unknown"
         return "its price is unknown; import one that was valid at its time and settle its key"
     if cost.currency_code != asked.change.currency_code:
         return f"it is in {cost.currency_code}"
@@ -102,6 +99,18 @@ def _not_adjustable(entry: Entry, asked: Adjust, books: Books) -> str | None:
     if cost.amount + adjusted + asked.change.amount < 0:
         return "less than nothing would be left of it"
     return None
+
+
+def _posted_cost(asked: Settle, hold: Hold | None, books: Books) -> Entry:
+    """Returns the present cost of a call that was held, or the only one that was recorded."""
+    if hold:
+        if not hold.posted_sequence:
+            raise NotSettleable(asked.key, "it has none yet; capture it")
+        return entry_of(asked.tenant, hold.posted_sequence, books)
+    recorded = books.answer(asked.tenant, Record.name, asked.key)
+    if not recorded:
+        raise CallNotFound(asked.key)
+    return entry_of(asked.tenant, recorded.sequence, books)
 
 
 def _not_settleable(posted: Entry, books: Books) -> str | None:

@@ -26,6 +26,7 @@ def filter_from_proto(message: pb.ListEntriesRequest) -> EntryFilter:
     return EntryFilter(
         episode_id=message.episode_id,
         kinds=tuple(KIND_FROM_WIRE[number] for number in message.kinds),
+        unpriced=message.unpriced,
         after_sequence=token_number(token, "after", 0),
         limit=page_size(message.page_size, 100, 1000),
     )

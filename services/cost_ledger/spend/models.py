@@ -47,10 +47,14 @@ SUMMED = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class EntryFilter:
-    """A page of the journal; an empty episode or no kinds means all."""
+    """A page of the journal; an empty episode or no kinds means all.
+
+    With `unpriced` only the costs that are still unknown.
+    """
 
     episode_id: str
     kinds: tuple[EntryKind, ...]
+    unpriced: bool
     after_sequence: int
     limit: int
 

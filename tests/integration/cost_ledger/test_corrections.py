@@ -140,6 +140,47 @@ async def test_an_unknown_cost_is_settled_once_there_is_a_price(
     assert not await findings_of(worker)
 
 
+@pytest.mark.usefixtures("budget")
+async def test_unknown_costs_are_listed_until_they_are_settled(
+    worker: Client, admin: Client
+) -> None:
+    async def unpriced_keys(**asked: Any) -> list[str]:
+        request = pb.ListEntriesRequest(unpriced=True, **asked)
+        return [entry.key for entry in (await worker.ledger.ListEntries(request)).entries]
+
+    sku = f"own/{make_key()}"
+    admitted = hold_pb2.UNKNOWN_PRICE_POLICY_ADMIT
+    await worker.ledger.Reserve(make_reserve("held", sku=sku, unknown_price=admitted))
+    assert await unpriced_keys() == []
+    await worker.ledger.Capture(make_capture("held"))
+    recorded = (await worker.ledger.Record(make_record("recorded", sku=sku))).entry
+    await worker.ledger.Record(make_record("priced"))
+    lost = usage_pb2.Usage(source=usage_pb2.USAGE_SOURCE_ESTIMATED)
+    await worker.ledger.Record(make_record("cut off", sku=sku, usage=lost))
+    assert await unpriced_keys() == ["held", "recorded", "cut off"]
+    assert await unpriced_keys(episode_id="episode-1", page_size=1) == ["held"]
+    assert await unpriced_keys(episode_id="another") == []
+    wait = await rejection_of(admin.ledger.Settle(pb.SettleRequest(key="recorded")), BLOCKED)
+    assert f"{sku} had no price at" in wait
+
+    await admin.prices.CreatePrices(prices_pb.CreatePricesRequest(specs=[make_price(sku)]))
+    for key in ("held", "recorded"):
+        settled = (await admin.ledger.Settle(pb.SettleRequest(key=key))).entry
+        assert settled.amount == usd("0.00225")
+        assert (await admin.ledger.Settle(pb.SettleRequest(key=key))).entry == settled
+    assert settled.kind == hold_pb2.ENTRY_KIND_RECORD
+    repeated = (await worker.ledger.Record(make_record("recorded", sku=sku))).entry
+    assert repeated.sequence == recorded.sequence
+    assert await unpriced_keys() == ["cut off"]
+    unmeasured = await rejection_of(admin.ledger.Settle(pb.SettleRequest(key="cut off")), BLOCKED)
+    assert "its usage is unknown" in unmeasured
+    billed = pb.SettleRequest(key="cut off", usage=make_usage(input_fresh=1000, output_text=100))
+    await admin.ledger.Settle(billed)
+    assert await unpriced_keys() == []
+    assert await posted(worker) == 4 * Decimal("0.00225")
+    assert not await findings_of(worker)
+
+
 async def test_a_true_or_missing_cost_cannot_be_settled(worker: Client, admin: Client) -> None:
     truth = pb.SettleRequest(key="k", usage=make_usage(output_text=1))
     await rejection_of(admin.ledger.Settle(truth), grpc.StatusCode.NOT_FOUND)

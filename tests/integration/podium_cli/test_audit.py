@@ -106,9 +106,9 @@ class Books:
         return found
 
 
-def key_of(platform: Platform, role: str) -> str:
+def key_of(platform: Platform, role: str, tenant: str) -> str:
     """A key of the tenant, made as an operator makes one."""
-    command = [sys.executable, "-m", "gateway", "keys", "create", "--tenant", TENANT]
+    command = [sys.executable, "-m", "gateway", "keys", "create", "--tenant", tenant]
     ended = subprocess.run(
         [*command, "--subject", "ada", "--role", role],
         env={
@@ -126,8 +126,8 @@ def dsn(platform: Platform, database: str) -> str:
     return EmbeddedPostgres(platform.podium.state_dir / "postgres").dsn(database)
 
 
-def as_tenant(platform: Platform, role: str) -> Terminal:
-    return Terminal(platform.podium.state_dir, key_of(platform, role))
+def as_tenant(platform: Platform, role: str, tenant: str = TENANT) -> Terminal:
+    return Terminal(platform.podium.state_dir, key_of(platform, role, tenant))
 
 
 def open_books(platform: Platform, folder: Path) -> Books:
@@ -414,13 +414,52 @@ def test_an_admin_corrects_costs_and_the_audit_log_shows_it(
     unsaid = books.podium("audit", "settle", capture["key"])
     assert (unsaid.returncode, "its usage is no estimate" in unsaid.stderr) == (1, True)
     nameless = books.podium("audit", "settle", capture["key"], "--request-id", "r1")
-    assert (nameless.returncode, "DIMENSION=AMOUNT" in nameless.stderr) == (1, True)
+    assert (nameless.returncode, "DIMENSION=AMOUNT" in nameless.stderr) == (2, True)
     typo = books.podium("audit", "settle", capture["key"], "words=1")
     assert "output_text" in typo.stderr
     for action, done in (("Adjust", 3), ("Settle", 0)):
         log = auditor.json("audit", "log", "--action", action)["entries"]
         assert [one["outcome"] for one in log].count("done") == done
     assert books.podium("audit", "verify").returncode == 0
+
+
+def test_unknown_costs_are_settled_together_once_there_are_prices(
+    platform: Platform, tmp_path: Path
+) -> None:
+    podium = as_tenant(platform, "tenant-admin", "newcomer")
+    run(platform, podium, "2 * 3")
+    unpriced = podium.json("audit", "entries", "--unpriced")["entries"]
+    model = [entry["key"] for entry in unpriced if entry["sku"] == "orchestrator/scripted-model"]
+    assert len(model) == 2
+    first = podium("audit", "entries", "--unpriced", "--limit", "1")
+    assert (first.stdout.count("unknown"), "there are more" in first.stderr) == (1, True)
+    left = podium("audit", "settle", "--unpriced")
+    assert f"0 calls settled, {len(unpriced)} left" in left.stderr
+    assert left.stdout.count("had no price at") == len(unpriced)
+
+    (tmp_path / "late.csv").write_text(
+        "sku,dimension,unit_price,per,tenant,valid_from\n"
+        "orchestrator/scripted-model,input_fresh,0.2,1000000,newcomer,2026-01-01T00:00:00Z\n"
+        "orchestrator/scripted-model,output_text,0.9,1000000,newcomer,2026-01-01T00:00:00Z\n"
+    )
+    imported = platform.podium("prices", "import", str(tmp_path / "late.csv"))
+    assert imported.returncode == 0, imported.stderr
+    settled = podium.json("audit", "settle", "--unpriced")
+    assert [entry["key"] for entry in settled["settled"]] == model
+    still = podium.json("audit", "entries", "--unpriced")["entries"]
+    assert [entry["key"] for entry in still] == [each["key"] for each in settled["left"]]
+    assert len(still) == len(unpriced) - len(model)
+    spent = podium.json("spend", "--by", "model")["rows"]
+    assert cost_of([row for row in spent if row["values"] == ["scripted-model"]]) == sum(
+        Decimal(entry["amount"]["amount"]) for entry in settled["settled"]
+    )
+    assert podium("audit", "verify").returncode == 0
+
+
+def test_either_one_call_is_settled_or_all_whose_price_is_known(books: Books) -> None:
+    for arguments in ((), ("some-key", "--unpriced")):
+        ended = books.podium("audit", "settle", *arguments)
+        assert (ended.returncode, "--unpriced" in ended.stderr) == (2, True), ended.stderr
 
 
 def test_a_forged_entry_is_named_by_verify(books: Books) -> None:

@@ -69,14 +69,24 @@ class Ledger:
         )
 
     def entries(
-        self, *, episode_id: str = "", kinds: Sequence[str] = (), page_size: int = 0
+        self,
+        *,
+        episode_id: str = "",
+        kinds: Sequence[str] = (),
+        unpriced: bool = False,
+        page_size: int = 0,
     ) -> Pages[Entry]:
-        """The journal. A kind is like ENTRY_KIND_CAPTURE."""
+        """The journal. A kind is like ENTRY_KIND_CAPTURE; `unpriced` keeps unknown costs."""
         return self._transport.pages(
             "/v1/entries",
             ListEntriesResponse,
             lambda page: (page.entries, page.next_page_token),
-            {"episode_id": episode_id, "kinds": kinds, "page_size": page_size},
+            {
+                "episode_id": episode_id,
+                "kinds": kinds,
+                "unpriced": unpriced,
+                "page_size": page_size,
+            },
         )
 
     def explain(self, entry: int | str) -> Explanation:

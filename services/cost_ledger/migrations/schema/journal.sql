@@ -67,6 +67,7 @@ CREATE INDEX entry_by_episode ON entry (tenant, episode_id, sequence) WHERE epis
 CREATE INDEX entry_cost_by_time ON entry (tenant, occur_time) WHERE unit <> '';
 CREATE INDEX entry_by_corrected ON entry (tenant, corrects_sequence)
 WHERE corrects_sequence > 0;
+CREATE INDEX entry_unpriced ON entry (tenant, sequence) WHERE suspense > 0;
 
 CREATE TABLE hold (
     tenant text NOT NULL,
@@ -209,7 +210,8 @@ SELECT protect_keyed('ledger_head');
 SELECT protect_keyed('hold');
 SELECT protect_keyed('idempotency');
 SELECT protect('entry');
--- New entries are not scanned for; what is written needs no subquery either.
+-- An insert checks its own rows, which the function does without a subquery; reads keep the array,
+-- which an index can serve.
 ALTER POLICY of_tenants_in_scope ON entry WITH CHECK (is_in_scope(tenant));
 
 GRANT SELECT, INSERT ON entry, idempotency TO cost_ledger_service;

@@ -598,7 +598,7 @@ class SettleRequest(_message.Message):
     KEY_FIELD_NUMBER: _builtins.int
     USAGE_FIELD_NUMBER: _builtins.int
     key: _builtins.str
-    """The key of the hold whose cost is provisional, estimated or unknown."""
+    """The key of the call, held or recorded, whose cost is provisional, estimated or unknown."""
     @_builtins.property
     def usage(self) -> _usage_pb2.Usage:
         """What the call used, as the provider says. Unset for a cost that is unknown because there was no
@@ -989,12 +989,15 @@ class ListEntriesRequest(_message.Message):
     PAGE_TOKEN_FIELD_NUMBER: _builtins.int
     EPISODE_ID_FIELD_NUMBER: _builtins.int
     KINDS_FIELD_NUMBER: _builtins.int
+    UNPRICED_FIELD_NUMBER: _builtins.int
     page_size: _builtins.int
     """At most 1000; 0 means 100."""
     page_token: _builtins.str
     """Token of the previous page; unset means the first."""
     episode_id: _builtins.str
     """Keeps only this episode; unset means all."""
+    unpriced: _builtins.bool
+    """Keeps only the costs that are still unknown: their price is, or their usage."""
     @_builtins.property
     def kinds(self) -> _containers.RepeatedScalarFieldContainer[_hold_pb2.EntryKind.ValueType]:
         """Keeps only these kinds; empty means all."""
@@ -1006,10 +1009,11 @@ class ListEntriesRequest(_message.Message):
         page_token: _builtins.str = ...,
         episode_id: _builtins.str = ...,
         kinds: _abc.Iterable[_hold_pb2.EntryKind.ValueType] | None = ...,
+        unpriced: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["episode_id", b"episode_id", "kinds", b"kinds", "page_size", b"page_size", "page_token", b"page_token"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["episode_id", b"episode_id", "kinds", b"kinds", "page_size", b"page_size", "page_token", b"page_token", "unpriced", b"unpriced"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
