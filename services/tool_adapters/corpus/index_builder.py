@@ -1,4 +1,4 @@
-"""A process of its own that indexes the words of one corpus: JSON in, a tar archive out.
+"""A process of its own that indexes the words of one corpus: JSON in, a zip archive out.
 
 A million different words take a minute and a gigabyte; here that is this process's, and the index
 that comes of it is small. Reads {"texts": [...]}; writes the files of a BM25 index.
@@ -7,9 +7,9 @@ that comes of it is small. Reads {"texts": [...]}; writes the files of a BM25 in
 import io
 import json
 import sys
-import tarfile
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from zipfile import ZipFile
 
 import bm25s  # type: ignore[import-untyped]
 
@@ -35,10 +35,10 @@ def built(texts: list[str]) -> bytes:
     index = bm25s.BM25()
     index.index(tokens, show_progress=False)
     archive = io.BytesIO()
-    with TemporaryDirectory() as folder, tarfile.open(fileobj=archive, mode="w") as files:
+    with TemporaryDirectory() as folder, ZipFile(archive, mode="w") as files:
         index.save(folder)
         for path in sorted(Path(folder).iterdir()):
-            files.add(path, path.name)
+            files.write(path, path.name)
     return archive.getvalue()
 
 
@@ -46,8 +46,8 @@ def opened(archive: bytes) -> bm25s.BM25 | None:
     if not archive:
         return None
     with TemporaryDirectory() as folder:
-        with tarfile.open(fileobj=io.BytesIO(archive)) as files:
-            files.extractall(folder, filter="data")
+        with ZipFile(io.BytesIO(archive)) as files:
+            files.extractall(folder)
         return bm25s.BM25.load(folder)
 
 
