@@ -7,11 +7,11 @@ import os
 import pytest
 from hypothesis import HealthCheck, settings
 
+# Before any test imports gRPC.
+import podium_kit  # noqa: F401
 from browser import machine
 from sdks import typescript_client
 
-# Otherwise gRPC restarts its threads in a forked child, which dies before it can exec.
-os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "false")
 # The models of tests are tiny: a second thread would spend its time on waiting for the first.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 # What is collected lives to the end: a collector that visits it again and again finds nothing.

@@ -3,10 +3,6 @@
 import os
 import sys
 
-# Read when grpc is imported: its fork handlers crash children that are started once a
-# channel is open, and `up` starts a service again when it died.
-os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "false")
-
 from podium_cli.ending import status_of
 
 

@@ -1,8 +1,4 @@
-import os
 import sys
-
-# Before gRPC is imported, whose handlers of forks could end a child before it is a sandbox.
-os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "false")
 
 from podium_kit.rpc.process import run
 from podium_kit.rpc.settings import load_settings

@@ -118,7 +118,6 @@ def _process(
         "COST_LEDGER_DATABASE_URL": service_url,
         "COST_LEDGER_VERIFY_KEYS_FILE": str(write_verify_keys(folder / "keys.json", [keys])),
         "PYTHONPATH": os.environ.get("PYTHONPATH", ""),
-        "GRPC_ENABLE_FORK_SUPPORT": "false",
     }
     command = [sys.executable, "-m", module]
     return ManagedProcess("cost_ledger", command, log_path=folder / "ledger.log", env=settings)

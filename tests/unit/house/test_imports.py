@@ -1,3 +1,4 @@
+import os
 import subprocess
 import sys
 import tomllib
@@ -20,6 +21,19 @@ NEEDED = {
     "tool_registry.server": [],
     "podium_cli.app": [],
 }
+# What `python -m` runs, with gRPC.
+PROGRAMS = [
+    "cost_ledger.__main__",
+    "episodes.__main__",
+    "episodes.worker",
+    "gateway.__main__",
+    "orchestrator_inference.__main__",
+    "podium_cli.__main__",
+    "tool_adapters.__main__",
+    "tool_adapters.functions.worker",
+    "tool_adapters.sandbox.__main__",
+    "tool_registry.__main__",
+]
 # With those of the standard library; as many take about a second of a slow processor.
 MODULES_MAX = 1_600
 
@@ -31,6 +45,32 @@ def imported_by(module: str) -> set[str]:
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     ).stdout
     return set(listed.split())
+
+
+# Fails where gRPC is imported before the package that decides how it works.
+CHECKED = """
+import os, sys
+class Finder:
+    def find_spec(self, name, path=None, target=None):
+        if name == "grpc":
+            assert "GRPC_EXPERIMENTS" in os.environ, "gRPC is imported before podium_kit"
+sys.meta_path.insert(0, Finder())
+import {module}
+import grpc
+grpc.insecure_channel("127.0.0.1:1").close()
+"""
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_grpc_finds_its_settings_when_a_program_imports_it_and_knows_them(program: str) -> None:
+    ended = subprocess.run(
+        [sys.executable, "-c", CHECKED.format(module=program)],
+        env={name: value for name, value in os.environ.items() if not name.startswith("GRPC_")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (ended.returncode, ended.stderr) == (0, "")
 
 
 @pytest.mark.parametrize("service", NEEDED)
