@@ -31,7 +31,7 @@ from podium_operations.local.state import Connection
 BUSIEST = 16
 FIRST_TOKENS = 20
 # So that calls that want a budget are in progress together.
-SLOW_S = 0.5
+SLOW_S = 0.2
 ALONE, PROXIED, EPISODE, PEER = "model server", "tool/NAME", "one-turn episode", "LiteLLM"
 
 

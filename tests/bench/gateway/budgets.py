@@ -8,14 +8,14 @@ from bench.episodes.model_server import MODEL
 from bench.gateway.load import Endpoint, statuses
 from podium_operations.local.state import Connection
 
-# What the model server reports of every call, and the least that it is rejected for: its prompt as
-# Podium estimates it, and 64 tokens of an answer.
+# What the model server reports of every call.
 SPENT = Decimal("0.0007")
-LEAST_HELD = Decimal("0.0013")
 PER_MILLION = {"INPUT_FRESH": "1", "OUTPUT_TEXT": "10"}
 OUTPUT_TOKENS = 1000
-# More at once than the budget covers at the least they can be held for.
-CALLS_COVERED, CALLS_SENT, CONCURRENT = 120, 320, 200
+# More at once than the budget covers at the least they can be held for, which is $0.0018: a budget
+# that is less than a hundred times as much could not be used to 99 %.
+CALLS_COVERED, CALLS_SENT, CONCURRENT = 320, 640, 200
+CALLS_AFTERWARDS = 5
 LIMITS = {"requests_per_s": 1000, "burst": 1000, "concurrency": 300, "running_episodes": 300}
 OK, REJECTED = 200, 402
 
@@ -30,11 +30,8 @@ class Used:
     answered: int
     rejected: int
     failed: int
-
-    @property
-    def falsely_rejected(self) -> int:
-        """Calls that the money left at the end would have covered."""
-        return min(self.rejected, int((self.limit - self.posted) / LEAST_HELD))
+    falsely_rejected: int
+    """Calls like the rejected ones that were answered afterwards, one at a time."""
 
 
 async def use_up(endpoint: Endpoint, connection: Connection) -> Used:
@@ -51,6 +48,7 @@ async def use_up(endpoint: Endpoint, connection: Connection) -> Used:
     await _sent(connection, connection.admin_key, "PUT", "/v1/tenants/default/limits", LIMITS)
     found = await statuses(endpoint, CONCURRENT, CALLS_SENT, max_tokens=OUTPUT_TOKENS)
     status = await _status(connection)
+    again = await statuses(endpoint, 1, CALLS_AFTERWARDS, max_tokens=OUTPUT_TOKENS)
     await _sent(connection, connection.api_key, "POST", "/v1/budgets/bench/close", {})
     return Used(
         limit,
@@ -59,6 +57,7 @@ async def use_up(endpoint: Endpoint, connection: Connection) -> Used:
         answered=found.count(OK),
         rejected=found.count(REJECTED),
         failed=sum(status not in (OK, REJECTED) for status in found),
+        falsely_rejected=min(found.count(REJECTED), again.count(OK)),
     )
 
 
