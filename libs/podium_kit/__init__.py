@@ -2,7 +2,7 @@
 
 import os
 
-# gRPC reads these when it is imported. Its handlers of forks are for children that go on using
+# gRPC reads these when it is imported. Its handlers of forks are for children that keep using
 # gRPC, and crash some that only execute a program.
 os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "false")
 # Its EventEngine hands every event to one more thread: a call by asyncio takes 10 to 20 % more
