@@ -67,7 +67,8 @@ class Session:
 
     @property
     def alive(self) -> bool:
-        return self._process.returncode is None
+        # The pipe of a process that is killed may be closed before its status is known.
+        return self._process.returncode is None and not self._stdin.is_closing()
 
     async def run(self, job: Job) -> RunReport:
         """Raises SandboxBroken; whatever happens, nothing is left running."""
@@ -93,7 +94,7 @@ class Session:
         """
         reading = asyncio.ensure_future(self._stdout.readline())
         try:
-            while self.alive and not reading.done():
+            while self._process.returncode is None and not reading.done():
                 await asyncio.wait({reading}, timeout=POLL_S)
             return reading.result() if reading.done() else b""
         finally:
@@ -109,10 +110,9 @@ class Session:
     async def _end(self) -> None:
         if self._errors.closed:
             return
-        assert self._process.stdin is not None
         # What runs in there ends with it, also where the launcher is dead and cannot be asked.
-        if not self._process.stdin.is_closing():
-            self._process.stdin.transport.abort()
+        if not self._stdin.is_closing():
+            self._stdin.transport.abort()
         await kill_all(self._process)
         await self._process.wait()
         self.complaint = _beginning(self._errors)
@@ -127,9 +127,15 @@ class Session:
             "bounds": job.limits.bounds(),
             "rlimits": job.limits.resource_limits(),
         }
+        if self._stdin.is_closing():
+            raise BrokenPipeError("the sandbox ended before it ran anything")
+        self._stdin.writelines((json.dumps(header).encode(), b"\n", code, job.state))
+        await self._stdin.drain()
+
+    @property
+    def _stdin(self) -> asyncio.StreamWriter:
         assert self._process.stdin is not None
-        self._process.stdin.writelines((json.dumps(header).encode(), b"\n", code, job.state))
-        await self._process.stdin.drain()
+        return self._process.stdin
 
     @property
     def _stdout(self) -> asyncio.StreamReader:

