@@ -48,7 +48,9 @@ async def entries(
             found += page.entries
             if not (token := page.next_page_token):
                 break
-    session.output.result({"entries": list(map(json_values, found))}, entries_view(found))
+    nothing = "no cost is unknown" if unpriced else "there is no entry yet"
+    data = {"entries": list(map(json_values, found))}
+    session.output.result(data, entries_view(found) if found else nothing)
     if token:
         session.output.note(f"there are more: --limit {limit * 10}")
 
@@ -141,8 +143,12 @@ async def _settle_unpriced(session: Session, gateway: Gateway) -> None:
         "settled": list(map(json_values, settled)),
         "left": [{"key": key, "reason": reason} for key, reason in left.items()],
     }
-    session.output.result(data, listing(("key", "why it is left"), left.items()))
-    session.output.note(f"{counted(len(settled), 'call')} settled, {len(left)} left")
+    summary = f"{counted(len(settled), 'call')} settled, {len(left)} left"
+    if left:
+        session.output.result(data, listing(("key", "why it is left"), left.items()))
+        session.output.note(summary)
+    else:
+        session.output.result(data, summary if settled else "no cost is unknown")
 
 
 async def _settled(gateway: Gateway, request: ledger_pb2.SettleRequest) -> hold_pb2.Entry:

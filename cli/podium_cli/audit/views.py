@@ -71,7 +71,7 @@ def entries_view(entries: Iterable[hold_pb2.Entry]) -> Listing:
         )
         for each in entries
     ]
-    return listing(("entry#", "time", "kind", "key", "SKU", "amount#"), rows, ("time", "kind"))
+    return listing(("entry#", "time", "kind", "key", "SKU", "amount#"), rows, ("time", "SKU"))
 
 
 def _facts(explanation: audit_pb2.Explanation) -> Table:

@@ -456,9 +456,12 @@ def test_unknown_costs_are_settled_together_once_there_are_prices(
     assert podium("audit", "verify").returncode == 0
 
 
-def test_either_one_call_is_settled_or_all_whose_price_is_known(books: Books) -> None:
+def test_either_one_call_is_settled_or_all_whose_price_is_known(platform: Platform) -> None:
+    podium = as_tenant(platform, "tenant-admin", "without-calls")
+    assert podium("audit", "entries", "--unpriced").stdout == "no cost is unknown\n"
+    assert podium("audit", "settle", "--unpriced").stdout == "no cost is unknown\n"
     for arguments in ((), ("some-key", "--unpriced")):
-        ended = books.podium("audit", "settle", *arguments)
+        ended = podium("audit", "settle", *arguments)
         assert (ended.returncode, "--unpriced" in ended.stderr) == (2, True), ended.stderr
 
 
