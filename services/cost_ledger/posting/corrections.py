@@ -41,6 +41,9 @@ def settle(asked: Settle, books: Books) -> Entry:
     posted = _posted_cost(asked, hold, books)
     if fault := _not_settleable(posted, books):
         raise NotSettleable(asked.key, fault)
+    if asked.usage is None and hold and hold.state is HoldState.PROVISIONAL:
+        # What is recorded is the worst case, and a late capture still brings the truth.
+        raise NotSettleable(asked.key, "its usage has not arrived; say what the provider billed")
     at = posted.occur_time if not books.is_closed(asked.tenant, posted.occur_time) else books.now
     # The model that answered stays recorded.
     price = price_of(posted.call, posted.price_version_id, posted.occur_time, books)

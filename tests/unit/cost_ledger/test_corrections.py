@@ -123,6 +123,8 @@ def test_a_provisional_cost_of_unknown_price_is_taken_back(ledger: Ledger) -> No
     ledger.apply(Expire(TENANT, "k"))
     assert ledger.owed == {"XXX": Decimal(1)}
     ledger.publish(A_DOLLAR_A_CALL)
+    with pytest.raises(NotSettleable, match="has not arrived"):
+        ledger.apply(Settle(TENANT, "k", None))
     ledger.apply(Capture(TENANT, "k", TRUTH))
     assert ledger.owed == {"XXX": Decimal(0), "USD": Decimal(2)}
 
