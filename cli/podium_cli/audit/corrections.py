@@ -1,4 +1,5 @@
 import hashlib
+from collections.abc import AsyncIterator
 from typing import Annotated
 
 import typer
@@ -34,24 +35,18 @@ async def entries(
 ) -> None:
     """List entries of the journal, oldest first, with the keys of their calls."""
     found: list[hold_pb2.Entry] = []
-    token = ""
     async with session.gateway() as gateway:
-        while len(found) < limit:
-            page = await gateway.get(
-                "/v1/entries",
-                ledger_pb2.ListEntriesResponse,
-                unpriced=unpriced,
-                episode_id=episode,
-                page_size=min(limit - len(found), PAGE_SIZE_MAX),
-                page_token=token,
-            )
-            found += page.entries
-            if not (token := page.next_page_token):
+        # One more than is shown, to know whether there is one.
+        asked = {"unpriced": unpriced, "episode_id": episode}
+        async for entry in _listed(gateway, min(limit + 1, PAGE_SIZE_MAX), **asked):
+            found.append(entry)
+            if len(found) > limit:
                 break
+    found, more = found[:limit], len(found) > limit
     nothing = "no cost is unknown" if unpriced else "there is no entry yet"
     data = {"entries": list(map(json_values, found))}
     session.output.result(data, entries_view(found) if found else nothing)
-    if token:
+    if more:
         session.output.note(f"there are more: --limit {limit * 10}")
 
 
@@ -124,13 +119,10 @@ async def settle(
 
 async def _settle_unpriced(session: Session, gateway: Gateway) -> None:
     """Settles what has a price by now, and shows what is left with the reason."""
-    found = await gateway.all(
-        "/v1/entries", ledger_pb2.ListEntriesResponse, unpriced=True, page_size=PAGE_SIZE_MAX
-    )
     settled: list[hold_pb2.Entry] = []
     left: dict[str, str] = {}
     with progress_bar(session.output.progress, "settling") as bar:
-        for done, entry in enumerate(found.entries, start=1):
+        async for entry in _listed(gateway, PAGE_SIZE_MAX, unpriced=True):
             try:
                 request = ledger_pb2.SettleRequest(key=entry.key)
                 settled.append(await _settled(gateway, request))
@@ -138,7 +130,7 @@ async def _settle_unpriced(session: Session, gateway: Gateway) -> None:
                 if error.reason != "NOT_SETTLEABLE":
                     raise
                 left[entry.key] = _reason(error)
-            bar.at(done, len(found.entries))
+            bar.at(len(settled) + len(left), 0, f"settling: {len(settled) + len(left)}")
     data = {
         "settled": list(map(json_values, settled)),
         "left": [{"key": key, "reason": reason} for key, reason in left.items()],
@@ -149,6 +141,25 @@ async def _settle_unpriced(session: Session, gateway: Gateway) -> None:
         session.output.note(summary)
     else:
         session.output.result(data, summary if settled else "no cost is unknown")
+
+
+async def _listed(
+    gateway: Gateway, page_size: int, **asked: object
+) -> AsyncIterator[hold_pb2.Entry]:
+    """Yields entries page by page, which settling those of a page does not shift."""
+    token = ""
+    while True:
+        page = await gateway.get(
+            "/v1/entries",
+            ledger_pb2.ListEntriesResponse,
+            **asked,
+            page_size=page_size,
+            page_token=token,
+        )
+        for entry in page.entries:
+            yield entry
+        if not (token := page.next_page_token):
+            return
 
 
 async def _settled(gateway: Gateway, request: ledger_pb2.SettleRequest) -> hold_pb2.Entry:
