@@ -159,15 +159,21 @@ def texts(pattern: str, flags: int, characters: int) -> Iterator[str]:
 
 def slow_text(pattern: str, method: str, flags: int, characters: int) -> str:
     expression = re.compile(pattern, flags)
-    for text in texts(pattern, flags, characters):
+    slow = (text for text in texts(pattern, flags, characters) if _slow(expression, method, text))
+    return next(slow, "")[:40]
+
+
+def _slow(expression: re.Pattern[str], method: str, text: str) -> bool:
+    # The timer may still fire while it is being stopped: the outer clause sees that, too.
+    try:
         signal.setitimer(signal.ITIMER_VIRTUAL, WORK_S)
         try:
             _use(expression, method, text)
-        except TooMuchWork:
-            return text[:40]
         finally:
             signal.setitimer(signal.ITIMER_VIRTUAL, 0)
-    return ""
+    except TooMuchWork:
+        return True
+    return False
 
 
 def _use(expression: re.Pattern[str], method: str, text: str) -> None:
