@@ -4,6 +4,7 @@ What keeps tests apart is theirs: a database, a topic, a namespace or a tenant o
 """
 
 import importlib.util
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from uuid import uuid4
@@ -28,7 +29,12 @@ THROWN_AWAY = {
     "wal_level": "minimal",
     "max_wal_senders": "0",
     "max_wal_size": "128MB",
+    # With the SQLSTATE, by which wrong statements are found.
+    "log_line_prefix": "%m [%p] %e ",
 }
+# Syntax, unknown column, type, unknown function or operator, ambiguous and unknown parameter: errors
+# of a statement's text, which no state of a database explains.
+WRONG_STATEMENTS = re.compile(r" 42(?:601|703|804|883|P08|P18) (?:ERROR|STATEMENT): ")
 
 
 @pytest_asyncio.fixture(scope="session")
@@ -39,6 +45,14 @@ async def postgres_server() -> AsyncIterator[EmbeddedPostgres]:
         await server.start()
         yield server
         await server.stop()
+        wrong = wrong_statements(server.process.log_path)
+        # Some are of background tasks, whose failures no test asks for.
+        assert not wrong, "statements that PostgreSQL cannot run:\n" + "\n".join(wrong)
+
+
+def wrong_statements(log: Path) -> list[str]:
+    lines = filter(WRONG_STATEMENTS.search, log.read_text(errors="replace").splitlines())
+    return list(dict.fromkeys(WRONG_STATEMENTS.split(line)[-1].strip() for line in lines))
 
 
 @pytest_asyncio.fixture(scope="session")

@@ -24,7 +24,9 @@ AFTER = text(
     ORDER BY tenant_events.transaction_id, id LIMIT :limit
     """
 )
-FORGET = text("DELETE FROM tenant_events WHERE create_time < clock_timestamp() - :age")
+FORGET = text(
+    "DELETE FROM tenant_events WHERE create_time < clock_timestamp() - CAST(:age AS interval)"
+)
 READ_MAX = 500
 
 

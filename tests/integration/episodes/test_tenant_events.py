@@ -13,6 +13,7 @@ import pytest
 from callers import client_channel, make_identity
 from episodes.tenant_events.models import EventPosition
 from episodes.tenant_events.service import STREAMS_MAX
+from episodes.tenant_events.store import TenantEventStore
 from integration.episodes.neighbours import answer, call, calls, in_turns, make_toolset
 from integration.episodes.platform_under_test import Platform, start, until_asked
 from podium.common.v1 import money_pb2
@@ -21,6 +22,7 @@ from podium.episodes.v1 import episode_service_pb2 as episodes_pb
 from podium.episodes.v1 import tenant_event_service_pb2 as pb
 from podium.episodes.v1.tenant_event_service_pb2_grpc import TenantEventServiceStub
 from podium.ledger.v1 import alert_pb2
+from podium_kit.postgres.engine import open_engine
 from podium_kit.rpc.identity import Scope
 from podium_kit.wire import timestamp_to_proto
 
@@ -150,6 +152,27 @@ async def test_a_position_that_is_too_old_is_answered_with_a_stream_that_says_so
         await platform.run()
         await until(watch, "episode_ended")
     assert first.opened.events_missed
+
+
+async def test_events_of_more_than_an_hour_ago_are_deleted(platform: Platform) -> None:
+    url = platform.database_url
+    connection = await asyncpg.connect(url.replace("+asyncpg", ""))
+    engine = open_engine(url)
+    try:
+        for name, age in (("old", timedelta(minutes=61)), ("recent", timedelta(minutes=59))):
+            await connection.execute(
+                "INSERT INTO tenant_events (tenant, message_id, event_type, body, create_time)"
+                " VALUES ($1, $2, 'episode.started', '{}', now() - $3::interval)",
+                *(platform.tenant, name, age),
+            )
+        await TenantEventStore(engine).forget()
+        stored = await connection.fetch(
+            "SELECT message_id FROM tenant_events WHERE tenant = $1", platform.tenant
+        )
+    finally:
+        await engine.dispose()
+        await connection.close()
+    assert [row["message_id"] for row in stored] == ["recent"]
 
 
 @pytest.mark.parametrize("position", ["x", "1-2", "1-2-3-4", "-1-2-3", "9" * 30 + "-1-1"])
