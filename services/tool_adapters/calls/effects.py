@@ -3,6 +3,9 @@
 A call is claimed before it is made and answered after. A claim without an answer is a call
 that still runs, or one whose process ended in between: then no one knows whether it took
 effect, and the model gets that as the result. It is never made again.
+
+A database that is away for a while is no such end. As soon as it is back, an answer is stored, and
+a claim that may have been stored although no reply came is given back: its call was not made.
 """
 
 import asyncio
@@ -12,13 +15,21 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Protocol
+from uuid import UUID, uuid4
+
+import tenacity
 
 from podium_kit.failures import FailureKind, ToolFailure
+from podium_kit.rpc.errors import Unavailable
 from tool_adapters.adapter import ONE_CALL, Answer, ToolCall
 from tool_adapters.errors import CallConflict
 from tool_adapters.models import ToolDefinition
 
 POLL_S = 0.1
+RETRYING = tenacity.AsyncRetrying(
+    retry=tenacity.retry_if_exception_type(Unavailable),
+    wait=tenacity.wait_exponential_jitter(multiplier=0.05, max=1, jitter=0.05),
+)
 
 
 @dataclass(frozen=True)
@@ -31,25 +42,47 @@ class Claim:
 
 
 class EffectStore(Protocol):
-    async def claim(self, tenant: str, key: str, digest: str) -> Claim: ...
-    async def answer(self, tenant: str, key: str, answer: Answer) -> None: ...
+    async def claim(self, tenant: str, key: str, digest: str, claim_id: UUID) -> Claim:
+        """Raises Unavailable. Whether it was stored is then not known."""
+
+    async def release(self, tenant: str, key: str, claim_id: UUID) -> None:
+        """Raises Unavailable."""
+
+    async def answer(self, tenant: str, key: str, answer: Answer) -> None:
+        """Raises Unavailable."""
 
 
 class EffectLog:
     def __init__(self, store: EffectStore) -> None:
         self._store = store
+        self._writing: set[asyncio.Task[None]] = set()
 
     async def once(
         self, call: ToolCall, tool: ToolDefinition, make: Callable[[], Awaitable[Answer]]
     ) -> Answer:
         """The first answer of the call's key. Raises CallConflict for other content."""
         digest = _digest(call)
-        claim = await self._store.claim(call.tenant, call.key, digest)
-        if claim.digest != digest:
-            raise CallConflict(call.key)
-        if claim.is_new:
-            return await self._make(call, tool, make)
-        return claim.answer or await self._wait(call, tool, digest)
+        # A call that runs elsewhere is waited for as long as it may run.
+        until = time.monotonic() + tool.limits.timeout_s
+        while True:
+            claim = await self._claim(call, digest)
+            if claim.digest != digest:
+                raise CallConflict(call.key)
+            if claim.is_new:
+                return await self._make(call, tool, make)
+            if claim.answer is not None:
+                return claim.answer
+            if time.monotonic() >= until:
+                return _unknown(tool)
+            await asyncio.sleep(POLL_S)
+
+    async def _claim(self, call: ToolCall, digest: str) -> Claim:
+        claim_id = uuid4()
+        try:
+            return await self._store.claim(call.tenant, call.key, digest, claim_id)
+        except (Unavailable, asyncio.CancelledError):
+            self._write(self._store.release, call.tenant, call.key, claim_id)
+            raise
 
     async def _make(
         self, call: ToolCall, tool: ToolDefinition, make: Callable[[], Awaitable[Answer]]
@@ -57,20 +90,17 @@ class EffectLog:
         try:
             answer = await make()
         except asyncio.CancelledError:
-            await self._store.answer(call.tenant, call.key, _unknown(tool))
+            self._write(self._store.answer, call.tenant, call.key, _unknown(tool))
             raise
-        await self._store.answer(call.tenant, call.key, answer)
+        await asyncio.shield(self._write(self._store.answer, call.tenant, call.key, answer))
         return answer
 
-    async def _wait(self, call: ToolCall, tool: ToolDefinition, digest: str) -> Answer:
-        """The answer of a call that runs elsewhere, for as long as it may run."""
-        until = time.monotonic() + tool.limits.timeout_s
-        while time.monotonic() < until:
-            await asyncio.sleep(POLL_S)
-            claim = await self._store.claim(call.tenant, call.key, digest)
-            if claim.answer is not None:
-                return claim.answer
-        return _unknown(tool)
+    def _write(self, write: Callable[..., Awaitable[None]], *values: object) -> asyncio.Task[None]:
+        """Goes on when its caller leaves: until it is stored, it is known here alone."""
+        writing = asyncio.create_task(RETRYING(write, *values))
+        self._writing.add(writing)
+        writing.add_done_callback(self._writing.discard)
+        return writing
 
 
 def _unknown(tool: ToolDefinition) -> Answer:

@@ -1,5 +1,6 @@
 from collections.abc import Callable
 from datetime import timedelta
+from uuid import UUID
 
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncEngine
@@ -10,11 +11,18 @@ from tool_adapters.calls.effects import Claim
 
 CLAIM = text(
     """
-    INSERT INTO effects (tenant, key, digest) VALUES (:tenant, :key, :digest)
+    INSERT INTO effects (tenant, key, digest, claim_id)
+    VALUES (:tenant, :key, :digest, :claim_id)
     ON CONFLICT (tenant, key) DO NOTHING
     """
 )
 SELECT_CLAIM = text("SELECT digest, answer FROM effects WHERE tenant = :tenant AND key = :key")
+RELEASE = text(
+    """
+    DELETE FROM effects
+    WHERE tenant = :tenant AND key = :key AND claim_id = :claim_id AND answer IS NULL
+    """
+)
 STORE_ANSWER = text(
     """
     UPDATE effects SET answer = :answer
@@ -37,14 +45,20 @@ class PostgresEffectStore:
         self._encode = encode
         self._decode = decode
 
-    async def claim(self, tenant: str, key: str, digest: str) -> Claim:
+    async def claim(self, tenant: str, key: str, digest: str, claim_id: UUID) -> Claim:
         values = {"tenant": tenant, "key": key}
+        claimed = values | {"digest": digest, "claim_id": claim_id}
         async with autocommit(self._engine) as connection:
-            inserted = await connection.execute(CLAIM, values | {"digest": digest})
+            inserted = await connection.execute(CLAIM, claimed)
             if inserted.rowcount:
                 return Claim(True, digest, None)
             row = (await connection.execute(SELECT_CLAIM, values)).one()
         return Claim(False, row.digest, self._decode(row.answer) if row.answer else None)
+
+    async def release(self, tenant: str, key: str, claim_id: UUID) -> None:
+        values = {"tenant": tenant, "key": key, "claim_id": claim_id}
+        async with autocommit(self._engine) as connection:
+            await connection.execute(RELEASE, values)
 
     async def answer(self, tenant: str, key: str, answer: Answer) -> None:
         values = {"tenant": tenant, "key": key, "answer": self._encode(answer)}

@@ -1,6 +1,7 @@
 import asyncio
 import json
 from pathlib import Path
+from typing import Any
 
 import grpc
 import pytest
@@ -26,8 +27,11 @@ from podium.adapters.v1 import tool_adapter_service_pb2 as pb
 from podium.common.v1 import failure_pb2, usage_pb2
 from podium.registry.v1 import tool_pb2
 from podium_kit.embedded.ports import free_port
+from podium_kit.postgres.engine import DatabaseUnavailable
 from podium_kit.rpc.identity import Scope
 from tool_adapters.calls.bulkheads import FAILURES_TO_OPEN
+from tool_adapters.calls.effects import Claim
+from tool_adapters.calls.store_effects import PostgresEffectStore
 
 
 async def test_a_call_answers_with_output_usage_price_and_time(
@@ -275,6 +279,73 @@ async def test_a_call_that_cannot_be_claimed_is_not_made_and_may_be_tried_again(
         assert web.requests["/echo/order"] == 0
         wire.fault = None
         assert (await adapters.call(name, key="e/1/tool/0")).HasField("output")
+    assert web.requests["/echo/order"] == 1
+
+
+@pytest.mark.parametrize("caller_leaves", [False, True])
+async def test_a_claim_whose_reply_was_lost_does_not_outlast_its_request(
+    caller_leaves: bool,
+    adapters: AdaptersUnderTest,
+    web: WebServer,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    claim, stored = PostgresEffectStore.claim, asyncio.Event()
+
+    async def claimed(store: PostgresEffectStore, *values: Any) -> Claim:
+        made, is_first = await claim(store, *values), not stored.is_set()
+        stored.set()
+        if is_first and caller_leaves:
+            await asyncio.Event().wait()
+        if is_first:
+            raise DatabaseUnavailable
+        return made
+
+    monkeypatch.setattr(PostgresEffectStore, "claim", claimed)
+    name = adapters.register(http_spec(f"{web.url}/echo/order", side_effect=EFFECTFUL))
+    running = asyncio.create_task(adapters.call(name, key="e/1/tool/0"))
+    await stored.wait()
+    if caller_leaves:
+        running.cancel()
+    await asyncio.wait({running})
+    assert (await adapters.call(name, key="e/1/tool/0")).HasField("output")
+    assert web.requests["/echo/order"] == 1
+
+
+@pytest.mark.parametrize("caller_leaves", [False, True])
+async def test_an_answer_that_the_database_did_not_take_is_stored_when_it_is_back(
+    caller_leaves: bool,
+    database: Database,
+    tmp_path: Path,
+    web: WebServer,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    store_answer, failed = PostgresEffectStore.answer, asyncio.Event()
+    async with (
+        database_wire(await database("tool_adapters")) as wire,
+        running_registry() as registry,
+        run_adapters(wire.database_url, tmp_path, registry) as adapters,
+    ):
+
+        async def answer(store: PostgresEffectStore, *answer: Any) -> None:
+            if not failed.is_set():
+                wire.fault = Fault.RESET
+            try:
+                await store_answer(store, *answer)
+            except DatabaseUnavailable:
+                failed.set()
+                raise
+
+        monkeypatch.setattr(PostgresEffectStore, "answer", answer)
+        name = adapters.register(http_spec(f"{web.url}/echo/order", side_effect=EFFECTFUL))
+        running = asyncio.create_task(adapters.call(name, key="e/1/tool/0"))
+        await failed.wait()
+        if caller_leaves:
+            running.cancel()
+            await asyncio.wait({running})
+        wire.fault = None
+        again = await adapters.call(name, key="e/1/tool/0")
+        assert again.HasField("output")
+        assert caller_leaves or await running == again
     assert web.requests["/echo/order"] == 1
 
 

@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from decimal import Decimal
 from typing import Any, cast
+from uuid import UUID
 
 import grpc
 import pytest
@@ -74,7 +75,10 @@ class OneTool:
 
 
 class NoEffects:
-    async def claim(self, tenant: str, key: str, digest: str) -> Claim:
+    async def claim(self, tenant: str, key: str, digest: str, claim_id: UUID) -> Claim:
+        raise AssertionError
+
+    async def release(self, tenant: str, key: str, claim_id: UUID) -> None:
         raise AssertionError
 
     async def answer(self, tenant: str, key: str, answer: Answer) -> None:

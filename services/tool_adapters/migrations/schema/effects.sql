@@ -3,6 +3,7 @@ CREATE TABLE effects (
     tenant text NOT NULL,
     key text NOT NULL,
     digest text NOT NULL,
+    claim_id uuid NOT NULL,
     answer bytea,
     create_time timestamptz NOT NULL DEFAULT now(),
     PRIMARY KEY (tenant, key)
