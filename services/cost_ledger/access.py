@@ -9,10 +9,15 @@ OF_EMBEDDINGS = ("reserve", "capture", "release", "record")
 
 
 def tenant_named(tenant: str) -> str:
-    """Returns the tenant of a request: the caller's, or any other for the platform's admin."""
+    """Returns the tenant of a request: the caller's, or any other for the platform's admin.
+
+    Raises InvalidOperation for a name that no tenant can have.
+    """
     own = current_identity().tenant
     if tenant and tenant != own:
         require_scope(Scope.PLATFORM_ADMIN)
+    if not tenant.isprintable():
+        raise InvalidOperation("tenant holds a character that cannot be printed; no tenant does")
     return tenant or own
 
 

@@ -1,4 +1,7 @@
-from google.protobuf.descriptor import Descriptor
+import importlib
+from collections.abc import Iterator
+
+from google.protobuf.descriptor import Descriptor, FieldDescriptor
 
 from cost_ledger.budgets.models import ID_CHARACTERS_MAX, ROLLING_MAX_S
 from cost_ledger.checks import KEY_CHARACTERS_MAX, TEXT_CHARACTERS_MAX
@@ -19,10 +22,29 @@ from tool_adapters.corpus import models as documents
 from tool_adapters.corpus import service as corpora
 from tool_registry.ranking import search
 from tool_registry.tools.openapi.document import DOCUMENT_BYTES_MAX
+from unit.house.source_files import ROOT
+
+GENERATED = ROOT / "protos" / "gen"
 
 
 def of(message: Descriptor, field: str) -> Bounds:
     return bounds_of(message.fields_by_name[field])
+
+
+def fields() -> Iterator[FieldDescriptor]:
+    for path in GENERATED.rglob("*_pb2.py"):
+        name = ".".join(path.relative_to(GENERATED).with_suffix("").parts)
+        for message in importlib.import_module(name).DESCRIPTOR.message_types_by_name.values():
+            yield from message.fields
+
+
+def test_an_id_that_its_caller_makes_is_required() -> None:
+    """A pattern says nothing of a text that is not set, and a store can make no UUID of that."""
+    made = [field for field in fields() if "UUIDv7" in bounds_of(field).pattern_in_words]
+    optional = {field.full_name for field in made if not bounds_of(field).required}
+    # The gateway makes it.
+    assert optional == {"podium.episodes.v1.StartEpisodeRequest.episode_id"}
+    assert len(made) > len(optional)
 
 
 def test_ledger() -> None:

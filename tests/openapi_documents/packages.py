@@ -46,8 +46,10 @@ class Published:
                 archive.extract(self.path, self.folder)
         else:
             [package] = self.folder.glob("*.tgz")
-            with tarfile.open(package) as archive:
-                archive.extract(self.path, self.folder, filter="data")
+            document = self.folder / self.path
+            document.parent.mkdir(parents=True, exist_ok=True)
+            with tarfile.open(package) as archive, archive.extractfile(self.path) as packed:  # type: ignore[union-attr]
+                document.write_bytes(packed.read())
 
 
 DOCUMENTS = (

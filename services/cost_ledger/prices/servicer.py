@@ -2,6 +2,7 @@ from typing import Any
 
 import grpc
 
+from cost_ledger.access import tenant_named
 from cost_ledger.prices.convert import (
     after_from_token,
     created_to_proto,
@@ -14,7 +15,7 @@ from cost_ledger.prices.service import PriceBook
 from cost_ledger.prices.specs import check_owned
 from podium.ledger.v1 import price_book_service_pb2 as pb
 from podium.ledger.v1 import price_book_service_pb2_grpc as rpc
-from podium_kit.rpc.identity import Scope, current_identity, require_scope
+from podium_kit.rpc.identity import Scope, current_identity
 from podium_kit.rpc.pages import page_size
 from podium_kit.wire import optional_time
 
@@ -37,10 +38,8 @@ class PriceBookServicer(rpc.PriceBookServiceServicer):
     async def DeletePrices(
         self, request: pb.DeletePricesRequest, context: Context
     ) -> pb.DeletePricesResponse:
-        caller = current_identity()
-        if request.tenant not in ("", caller.tenant):
-            require_scope(Scope.PLATFORM_ADMIN)
-        tenants = (request.tenant,) if request.tenant else (caller.tenant, "")
+        tenant = tenant_named(request.tenant)
+        tenants = (tenant,) if request.tenant else (tenant, "")
         deleted = await self._prices.delete(tenants, list(dict.fromkeys(request.ids)))
         return pb.DeletePricesResponse(prices=[price_to_proto(each) for each in deleted])
 

@@ -22,6 +22,7 @@ from integration.cost_ledger.running_ledger import (
     code_of,
     rows_of,
 )
+from podium.ledger.v1 import audit_service_pb2 as audit_pb
 from podium.ledger.v1 import budget_service_pb2 as budgets_pb
 from podium.ledger.v1 import cost_ledger_service_pb2 as pb
 from podium.ledger.v1 import price_book_service_pb2 as prices_pb
@@ -96,6 +97,19 @@ async def test_no_answer_to_one_tenant_holds_a_byte_of_another(ledger: RunningLe
     assert await code_of(foreign) is grpc.StatusCode.NOT_FOUND
     closing = zeta.budgets.CloseBudget(budgets_pb.CloseBudgetRequest(id="canary"))
     assert await code_of(closing) is grpc.StatusCode.NOT_FOUND
+
+
+@pytest.mark.parametrize("tenant", ["a\x1fb", "a\nb"])
+async def test_a_name_that_no_tenant_can_have_is_rejected(
+    ledger: RunningLedger, tenant: str
+) -> None:
+    admin = ledger.as_("acme", Scope.PLATFORM_ADMIN)
+    for call in (
+        admin.budgets.ListBudgets(budgets_pb.ListBudgetsRequest(tenant=tenant)),
+        admin.audit.ExplainEntry(audit_pb.ExplainEntryRequest(entry="1", tenant=tenant)),
+        admin.prices.DeletePrices(prices_pb.DeletePricesRequest(ids=["1"], tenant=tenant)),
+    ):
+        assert await code_of(call) is grpc.StatusCode.INVALID_ARGUMENT
 
 
 CANARY = "canary-of-beta"
