@@ -32,8 +32,8 @@ THROWN_AWAY = {
     # With the SQLSTATE, by which wrong statements are found.
     "log_line_prefix": "%m [%p] %e ",
 }
-# Syntax, unknown column, type, unknown function or operator, ambiguous and unknown parameter: errors
-# of a statement's text, which no state of a database explains.
+# Syntax, unknown column, wrong type, unknown function or operator, unclear type of a parameter:
+# errors of a statement's text, which no state of a database explains.
 WRONG_STATEMENTS = re.compile(r" 42(?:601|703|804|883|P08|P18) (?:ERROR|STATEMENT): ")
 
 

@@ -40,15 +40,17 @@ class Published:
             await run("npm", "pack", "--silent", self.package, cwd=self.folder)
 
     def _unpack(self) -> None:
+        document = self.folder / self.path
+        document.parent.mkdir(parents=True, exist_ok=True)
         if self.is_wheel:
             [wheel] = self.folder.glob("*.whl")
             with zipfile.ZipFile(wheel) as archive:
-                archive.extract(self.path, self.folder)
+                document.write_bytes(archive.read(self.path))
         else:
             [package] = self.folder.glob("*.tgz")
-            document = self.folder / self.path
-            document.parent.mkdir(parents=True, exist_ok=True)
-            with tarfile.open(package) as archive, archive.extractfile(self.path) as packed:  # type: ignore[union-attr]
+            with tarfile.open(package) as files:
+                packed = files.extractfile(self.path)
+                assert packed is not None, f"{self.path} is no file of {self.package}"
                 document.write_bytes(packed.read())
 
 

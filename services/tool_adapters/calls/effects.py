@@ -97,7 +97,7 @@ class EffectLog:
 
     def _write(self, write: Callable[..., Awaitable[None]], *values: object) -> asyncio.Task[None]:
         """Goes on when its caller leaves: until it is stored, it is known here alone."""
-        writing = asyncio.create_task(RETRYING(write, *values))
+        writing: asyncio.Task[None] = asyncio.create_task(RETRYING(write, *values))
         self._writing.add(writing)
         writing.add_done_callback(self._writing.discard)
         return writing
