@@ -16,6 +16,7 @@ from podium.adapters.v1.tool_adapter_service_pb2_grpc import (
 from podium_kit import telemetry
 from podium_kit.models.model_families import ModelFamiliesFile
 from podium_kit.postgres.engine import check, open_engine
+from podium_kit.postgres.leadership import Leadership
 from podium_kit.postgres.migrations import upgrade
 from podium_kit.rpc.background import BackgroundTask
 from podium_kit.rpc.channel import open_channel
@@ -88,6 +89,7 @@ if TYPE_CHECKING:
 
 MIGRATIONS = Path(__file__).parent / "migrations"
 SWEEP_INTERVAL_S = 30.0
+PRESENCE_INTERVAL_S = 1.0
 FORGET_INTERVAL_S = 3600.0
 COSTS_INTERVAL_S = 1.0
 # Vectors of documents that no one sends again.
@@ -160,7 +162,11 @@ async def assembled(
         for adapter in adapters.values():
             stack.push_async_callback(adapter.close)
         functions.warm_up()
-        effects = PostgresEffectStore(engine, stored_answer, answer_from_store)
+        presence = Leadership(engine, uuid4().hex)
+        stack.push_async_callback(presence.give_up)
+        # Before the first call: one without its lock looks like one whose process has ended.
+        await presence.keep()
+        effects = PostgresEffectStore(engine, stored_answer, answer_from_store, presence)
         responses = PostgresResponseCache(
             engine, stored_answer, answer_from_store, settings.response_cache_bytes_per_tenant
         )
@@ -196,6 +202,7 @@ async def assembled(
             BackgroundTask("following", follower.resume, settings.mcp_follow_interval_s),
             BackgroundTask("idle-mcp-sessions", pool.close_idle, SWEEP_INTERVAL_S),
             BackgroundTask("master-key", stored.rewrap, settings.master_key_check_s),
+            BackgroundTask("presence", presence.keep, PRESENCE_INTERVAL_S),
             BackgroundTask("old-effects", forget, FORGET_INTERVAL_S),
             BackgroundTask("old-responses", responses.forget_expired, SWEEP_INTERVAL_S),
             BackgroundTask(

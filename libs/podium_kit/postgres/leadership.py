@@ -10,6 +10,16 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 TRY_LOCK = text("SELECT pg_try_advisory_lock(:key)")
 TRY_NAMED_LOCK = text("SELECT pg_try_advisory_lock(hashtextextended(:key, 0))")
 ALIVE = text("SELECT 1")
+# A session ends with its process, and its locks with it.
+IS_HELD = """
+    EXISTS (
+        SELECT FROM pg_locks l CROSS JOIN LATERAL hashtextextended({name}, 0) AS key
+        WHERE l.locktype = 'advisory' AND l.objsubid = 1
+        AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
+        AND CAST(l.classid AS bigint) = (key >> 32) & 4294967295
+        AND CAST(l.objid AS bigint) = key & 4294967295
+    )
+"""
 
 
 class Leadership:
@@ -17,7 +27,7 @@ class Leadership:
 
     def __init__(self, engine: AsyncEngine, key: int | str) -> None:
         self._engine = engine.execution_options(isolation_level="AUTOCOMMIT")
-        self._key = key
+        self.key = key
         self._connection: AsyncConnection | None = None
         self._asking = asyncio.Lock()
         self._taken_at = 0.0
@@ -58,8 +68,8 @@ class Leadership:
     async def _take(self) -> bool:
         connection = await self._engine.connect()
         try:
-            statement = TRY_LOCK if isinstance(self._key, int) else TRY_NAMED_LOCK
-            taken: bool = (await connection.execute(statement, {"key": self._key})).scalar_one()
+            statement = TRY_LOCK if isinstance(self.key, int) else TRY_NAMED_LOCK
+            taken: bool = (await connection.execute(statement, {"key": self.key})).scalar_one()
         except BaseException:
             # The server may have given it the lock, which the pool must not keep.
             await connection.invalidate()

@@ -16,6 +16,7 @@ from episodes.models import StoredEpisode
 from episodes.store import accepted_of
 from episodes.workflows.payloads import TurnResult
 from podium_kit.postgres.engine import autocommit
+from podium_kit.postgres.leadership import IS_HELD
 
 T = TypeVar("T")
 
@@ -80,20 +81,13 @@ _RELEASE = """
     UPDATE {name} SET due_time = clock_timestamp() + make_interval(secs => :delay_s), holder = ''
     WHERE {id} = ANY(CAST(:ids AS uuid[])) AND holder = :holder
 """
-# A session ends with its process, and its locks with it. Renewals that are due as well spare the
-# rows of a worker that opens a new session.
-_FREE_ORPHANS = """
-    UPDATE {name} q SET due_time = clock_timestamp()
+# Renewals that are due as well spare the rows of a worker that opens a new session.
+_FREE_ORPHANS = f"""
+    UPDATE {{name}} q SET due_time = clock_timestamp()
     WHERE q.holder <> ''
     AND q.due_time BETWEEN clock_timestamp() AND clock_timestamp() + make_interval(secs => :due_s)
-    AND NOT EXISTS (
-        SELECT FROM pg_locks l CROSS JOIN LATERAL hashtextextended(q.holder, 0) AS key
-        WHERE l.locktype = 'advisory' AND l.objsubid = 1
-        AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
-        AND CAST(l.classid AS bigint) = (key >> 32) & 4294967295
-        AND CAST(l.objid AS bigint) = key & 4294967295
-    )
-"""
+    AND NOT {IS_HELD.format(name="q.holder")}
+"""  # noqa: S608  a constant
 _DROP = "DELETE FROM {name} WHERE {id} = CAST(:id AS uuid)"
 _BACKLOG_AGE = """
     SELECT coalesce(extract(epoch FROM clock_timestamp() - min(due_time)), 0)

@@ -2,7 +2,8 @@
 
 A call is claimed before it is made and answered after. A claim without an answer is a call
 that still runs, or one whose process ended in between: then no one knows whether it took
-effect, and the model gets that as the result. It is never made again.
+effect, and the model gets that as the result. It is never made again. A process that is only slow
+holds its lock, and is waited for.
 
 A database that is away for a while is no such end. As soon as it is back, an answer is stored, and
 a claim that may have been stored although no reply came is given back: its call was not made.
@@ -34,11 +35,14 @@ RETRYING = tenacity.AsyncRetrying(
 
 @dataclass(frozen=True)
 class Claim:
-    """A key as it is stored: whether this call made it, of which content, and its answer."""
+    """A key as it is stored, with the digest of its call's content."""
 
-    is_new: bool
     digest: str
-    answer: Answer | None
+    answer: Answer | None = None
+    is_new: bool = False
+    """True if this claim made it."""
+    is_left: bool = False
+    """True if the process that made it has ended without an answer."""
 
 
 class EffectStore(Protocol):
@@ -72,7 +76,7 @@ class EffectLog:
                 return await self._make(call, tool, make)
             if claim.answer is not None:
                 return claim.answer
-            if time.monotonic() >= until:
+            if claim.is_left or time.monotonic() >= until:
                 return _unknown(tool)
             await asyncio.sleep(POLL_S)
 

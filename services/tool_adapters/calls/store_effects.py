@@ -6,17 +6,27 @@ from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from podium_kit.postgres.engine import autocommit
+from podium_kit.postgres.leadership import IS_HELD, Leadership
 from tool_adapters.adapter import Answer
 from tool_adapters.calls.effects import Claim
 
 CLAIM = text(
     """
-    INSERT INTO effects (tenant, key, digest, claim_id)
-    VALUES (:tenant, :key, :digest, :claim_id)
+    INSERT INTO effects (tenant, key, digest, claim_id, holder)
+    VALUES (:tenant, :key, :digest, :claim_id, :holder)
     ON CONFLICT (tenant, key) DO NOTHING
     """
 )
-SELECT_CLAIM = text("SELECT digest, answer FROM effects WHERE tenant = :tenant AND key = :key")
+SELECT_CLAIM = text(
+    f"""
+    SELECT digest, answer, answer IS NULL AND {IS_HELD.format(name="CAST(:holder AS text)")}
+        AND NOT {IS_HELD.format(name="holder")} AS is_left
+    FROM effects WHERE tenant = :tenant AND key = :key
+    """  # noqa: S608  a constant
+)
+# After a restart of the database each process takes its lock again, in a new session. Only who has
+# held its own for so long judges others.
+JUDGES_AFTER_S = 4.0
 RELEASE = text(
     """
     DELETE FROM effects
@@ -40,20 +50,25 @@ class PostgresEffectStore:
         engine: AsyncEngine,
         encode: Callable[[Answer], bytes],
         decode: Callable[[bytes], Answer],
+        presence: Leadership,
     ) -> None:
+        """`presence` is the lock of this process, by which others see that it lives."""
         self._engine = engine
         self._encode = encode
         self._decode = decode
+        self._presence = presence
 
     async def claim(self, tenant: str, key: str, digest: str, claim_id: UUID) -> Claim:
-        values = {"tenant": tenant, "key": key}
+        values = {"tenant": tenant, "key": key, "holder": self._presence.key}
         claimed = values | {"digest": digest, "claim_id": claim_id}
         async with autocommit(self._engine) as connection:
             inserted = await connection.execute(CLAIM, claimed)
             if inserted.rowcount:
-                return Claim(True, digest, None)
+                return Claim(digest, is_new=True)
             row = (await connection.execute(SELECT_CLAIM, values)).one()
-        return Claim(False, row.digest, self._decode(row.answer) if row.answer else None)
+        answer = self._decode(row.answer) if row.answer else None
+        is_left = row.is_left and self._presence.held_for_s >= JUDGES_AFTER_S
+        return Claim(row.digest, answer, is_left=is_left)
 
     async def release(self, tenant: str, key: str, claim_id: UUID) -> None:
         values = {"tenant": tenant, "key": key, "claim_id": claim_id}

@@ -3,6 +3,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import asyncpg
 import grpc
 import pytest
 
@@ -29,6 +30,7 @@ from podium.registry.v1 import tool_pb2
 from podium_kit.embedded.ports import free_port
 from podium_kit.postgres.engine import DatabaseUnavailable
 from podium_kit.rpc.identity import Scope
+from tool_adapters.calls import store_effects
 from tool_adapters.calls.bulkheads import FAILURES_TO_OPEN
 from tool_adapters.calls.effects import Claim
 from tool_adapters.calls.store_effects import PostgresEffectStore
@@ -346,6 +348,40 @@ async def test_an_answer_that_the_database_did_not_take_is_stored_when_it_is_bac
         again = await adapters.call(name, key="e/1/tool/0")
         assert again.HasField("output")
         assert caller_leaves or await running == again
+    assert web.requests["/echo/order"] == 1
+
+
+async def test_a_call_whose_process_has_ended_is_not_waited_for(
+    database: Database, tmp_path: Path, web: WebServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store_effects, "JUDGES_AFTER_S", 0.1)
+    claim, waited = PostgresEffectStore.claim, asyncio.Event()
+
+    async def claimed(store: PostgresEffectStore, *values: Any) -> Claim:
+        found = await claim(store, *values)
+        if found.answer is None and not found.is_new:
+            waited.set()
+        return found
+
+    monkeypatch.setattr(PostgresEffectStore, "claim", claimed)
+    url = await database("tool_adapters")
+    rows = await asyncpg.connect(url.replace("+asyncpg", ""))
+    limits = tool_limits(3600)
+    async with running_registry() as registry, run_adapters(url, tmp_path, registry) as adapters:
+        spec = http_spec(f"{web.url}/echo/order", side_effect=EFFECTFUL, limits=limits)
+        name = adapters.register(spec)
+        first = await adapters.call(name, key="e/1/tool/0")
+        stored = await rows.fetchval("SELECT answer FROM effects")
+        await rows.execute("UPDATE effects SET answer = NULL")
+        again = asyncio.create_task(adapters.call(name, key="e/1/tool/0"))
+        # Its process lives: it is waited for.
+        await waited.wait()
+        await rows.execute("UPDATE effects SET answer = $1", stored)
+        assert await again == first
+        await rows.execute("UPDATE effects SET answer = NULL, holder = 'ended'")
+        answer = await adapters.call(name, key="e/1/tool/0")
+    await rows.close()
+    assert answer.failure.kind == failure_pb2.FAILURE_KIND_CANCELLED
     assert web.requests["/echo/order"] == 1
 
 

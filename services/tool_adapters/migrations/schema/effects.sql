@@ -4,6 +4,8 @@ CREATE TABLE effects (
     key text NOT NULL,
     digest text NOT NULL,
     claim_id uuid NOT NULL,
+    -- The lock of the process that makes the call.
+    holder text NOT NULL,
     answer bytea,
     create_time timestamptz NOT NULL DEFAULT now(),
     PRIMARY KEY (tenant, key)
