@@ -1,9 +1,13 @@
 import json
+import re
 from typing import Any
+
+import yaml
 
 from e2e.conftest import MODEL, WholePlatform
 from e2e.episodes_over_http import finished, start
 from servers.otlp_collector import CollectedSpan
+from unit.house.source_files import ROOT
 
 TASK = "what is 6 x 7?"
 SERVICES = {
@@ -62,6 +66,24 @@ async def test_an_episode_is_an_agents_trace_of_tools_and_models(whole: WholePla
     assert {span.kind for span in chats} == {"client"}
     assert {span.attributes["gen_ai.request.model"] for span in chats} == {MODEL}
     assert all(headers.get("x-key") == "secret" for headers in whole.collector.headers)
+
+
+async def test_no_span_is_sent_that_is_not_documented(whole: WholePlatform) -> None:
+    """A library that traces by itself may send what a trace must not hold, as a query's words."""
+    async with whole.client() as client:
+        (await client.get("/v1/episodes", params={"page_size": 1})).raise_for_status()
+        await finished(client, await start(client, task=TASK, policy="speed-first"))
+    await whole.collector.until(
+        lambda: {span.service for span in whole.collector.spans()} >= SERVICES
+    )
+    registry = yaml.safe_load((ROOT / "docs/telemetry.yaml").read_text())
+    patterns = [re.escape(name) + r"( \S+)?" for name in registry["spans"]]
+    patterns += [
+        re.sub(r"\\\{.+?\\\}", r"\\S+", re.escape(name)) for name in registry["span_patterns"]
+    ]
+    documented = re.compile("|".join(patterns))
+    names = {span.name for span in whole.collector.spans()}
+    assert {name for name in names if not documented.fullmatch(name)} == set()
 
 
 def roots(spans: list[CollectedSpan]) -> set[str]:
