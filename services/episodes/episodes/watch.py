@@ -97,7 +97,8 @@ class Watcher:
         if seen < 1:
             yield EpisodeProgress(seen := 1, stored)
         if seen == 1 and stored.state is EpisodeState.PENDING:
-            await _wait(news)
+            async for part in _parts_until(news, parts):
+                yield EpisodeProgress(seen, stored, part=part)
         while True:
             found = await self._news.after(stored.new.episode_id, max(seen - 2, 0))
             end, steps = found.end, found.steps

@@ -12,6 +12,7 @@ from episodes.approvals.convert import place_from_token, token_of
 from episodes.approvals.models import ApprovalPosition
 from episodes.attachments.checks import UNLIMITED, checked_attachments
 from episodes.attachments.store import COPY, Files, store_files
+from episodes.episodes import watch
 from episodes.episodes.convert_search import position_from_proto, position_token
 from episodes.episodes.convert_withheld import EPISODE_METADATA, SPEC_METADATA, withhold_content
 from episodes.episodes.search import PagePosition
@@ -22,7 +23,7 @@ from episodes.errors import InvalidAttachments
 from episodes.execution.outcomes import Approval
 from episodes.keys import canonical_id, child_episode_id, fairness_key
 from episodes.models import SEQUENCE_MAX, NewEpisode, StoredEpisode
-from episodes.step_log.answer_parts import WatchedAnswers
+from episodes.step_log.answer_parts import WatchedAnswers, WrittenPart
 from episodes.step_log.wakeups import Wakeups
 from podium.common.v1 import attachment_pb2, failure_pb2
 from podium.episodes.v1 import episode_pb2 as pb
@@ -181,6 +182,21 @@ async def test_whoever_watches_under_another_form_is_told_at_once() -> None:
     more.cancel()
     with pytest.raises(asyncio.CancelledError):
         await more
+
+
+async def test_a_part_of_the_first_turn_is_shown_before_there_is_news_of_a_step(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(watch, "FALLBACK_INTERVAL_S", None)
+    platform: Any = Platform()
+    answers, part = WatchedAnswers(), WrittenPart(ID, 1, 0, "two")
+    watcher = Watcher(platform, platform, Wakeups(), Wakeups(), answers)
+    with acting_as(make_identity("acme")):
+        events = watcher.follow("acme", ID, 0, answer_parts=True)
+        assert (await anext(events)).sequence == 1
+    for notification in part.notifications():
+        answers.take(notification)
+    assert (await anext(events)).part == part
 
 
 @pytest.mark.parametrize(
