@@ -56,16 +56,12 @@ async def start(
     return (await stub.StartDirectCall(request)).call
 
 
-async def rejected_soon(
+async def rejected(
     stub: "DirectCallServiceAsyncStub", reason: str, **spec: Any
 ) -> grpc.aio.AioRpcError:
-    """Starts calls until one is rejected for the reason: what was resolved is kept for a while."""
-    while True:
-        try:
-            await start(stub, **spec)
-        except grpc.aio.AioRpcError as error:
-            if reason in (error.details() or ""):
-                return error
+    with pytest.raises(grpc.aio.AioRpcError, match=reason) as caught:
+        await start(stub, **spec)
+    return caught.value
 
 
 async def ended(stub: "DirectCallServiceAsyncStub", call_id: str) -> pb.DirectCall:
@@ -491,8 +487,9 @@ async def test_only_what_can_be_called_without_an_episode_is(platform: Platform)
         with pytest.raises(grpc.aio.AioRpcError, match="sums is no language model"):
             await start(stub, tool_name="sums")
         toolset.tools[0].kind = tool_pb2.TOOL_KIND_PODIUM
+        await platform.announce_change()
         reason = "runs an episode of its own"
-        await rejected_soon(stub, reason, tool_name="sums", messages=[], arguments_json="{}")
+        await rejected(stub, reason, tool_name="sums", messages=[], arguments_json="{}")
 
 
 async def test_policies_keep_calls_out_and_tenants_apart(platform: Platform) -> None:
@@ -506,8 +503,10 @@ async def test_policies_keep_calls_out_and_tenants_apart(platform: Platform) -> 
             )
         assert await code_of(start(others, call.id)) is grpc.StatusCode.NOT_FOUND
         platform.neighbours.policies.rejected_models = {"small"}
-        denied = await rejected_soon(stub, "expert is not allowed")
+        await platform.announce_change()
+        denied = await rejected(stub, "expert is not allowed")
         assert denied.code() is grpc.StatusCode.PERMISSION_DENIED
         platform.neighbours.registry.toolset.tools[0].needs_approval = True
-        await rejected_soon(stub, "wait for a person's approval", model_alias="big")
+        await platform.announce_change()
+        await rejected(stub, "wait for a person's approval", model_alias="big")
         await ended(stub, call.id)
