@@ -22,9 +22,10 @@ SERVICE_CONFIG = {
     "methodConfig": [
         {
             "name": [{}],
-            # Safe because every write carries a key made by its caller.
+            # Safe because every write carries a key made by its caller. The attempts last longer
+            # than the longest pause before a restarted server is connected to.
             "retryPolicy": {
-                "maxAttempts": 4,
+                "maxAttempts": 5,
                 "initialBackoff": "0.1s",
                 "maxBackoff": "1s",
                 "backoffMultiplier": 2,

@@ -63,12 +63,15 @@ class PostgresEffectStore:
         claimed = values | {"digest": digest, "claim_id": claim_id}
         async with autocommit(self._engine) as connection:
             inserted = await connection.execute(CLAIM, claimed)
-            if inserted.rowcount:
-                return Claim(digest, is_new=True)
-            row = (await connection.execute(SELECT_CLAIM, values)).one()
-        answer = self._decode(row.answer) if row.answer else None
-        is_left = row.is_left and self._presence.held_for_s >= JUDGES_AFTER_S
-        return Claim(row.digest, answer, is_left=is_left)
+            while not inserted.rowcount:
+                row = (await connection.execute(SELECT_CLAIM, values)).one_or_none()
+                if row is not None:
+                    answer = self._decode(row.answer) if row.answer else None
+                    is_left = row.is_left and self._presence.held_for_s >= JUDGES_AFTER_S
+                    return Claim(row.digest, answer, is_left=is_left)
+                # It was given back meanwhile.
+                inserted = await connection.execute(CLAIM, claimed)
+        return Claim(digest, is_new=True)
 
     async def release(self, tenant: str, key: str, claim_id: UUID) -> None:
         values = {"tenant": tenant, "key": key, "claim_id": claim_id}

@@ -207,10 +207,12 @@ class ScriptedAdapters(adapters_rpc.ToolAdapterServiceServicer):
         self.requests.append(request)
         self.in_flight += 1
         self.in_flight_max = max(self.in_flight_max, self.in_flight)
+        # A test that has seen the call may end the stall for those to come.
+        is_stalled = request.tool_name in self.stalled
         try:
             await asyncio.sleep(self.delay_s)
             await self.barrier.wait()
-            if request.tool_name in self.stalled:
+            if is_stalled:
                 await asyncio.Event().wait()
         finally:
             self.in_flight -= 1
