@@ -2,10 +2,13 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 
 from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+
+from podium_kit.postgres.engine import DatabaseUnavailable, database_errors
 
 TRY_LOCK = text("SELECT pg_try_advisory_lock(:key)")
 TRY_NAMED_LOCK = text("SELECT pg_try_advisory_lock(hashtextextended(:key, 0))")
@@ -56,8 +59,13 @@ class Leadership:
             return True
 
     async def keep(self) -> None:
-        """Does what `held` does, as a background task, which True would start again at once."""
-        await self.held()
+        """Does what `held` does, as a background task, which True would start again at once.
+
+        A database that is away is asked again in the next round: a task that fails pauses longer
+        and longer, and without its lock a process passes for one that has ended.
+        """
+        with suppress(DatabaseUnavailable), database_errors():
+            await self.held()
 
     async def give_up(self) -> None:
         connection, self._connection = self._connection, None

@@ -27,6 +27,8 @@ from tool_adapters.errors import CallConflict
 from tool_adapters.models import ToolDefinition
 
 POLL_S = 0.1
+# A process whose session breaks takes its lock again after two rounds of a second.
+LEFT_AFTER_S = 5.0
 RETRYING = tenacity.AsyncRetrying(
     retry=tenacity.retry_if_exception_type(Unavailable),
     wait=tenacity.wait_exponential_jitter(multiplier=0.05, max=1, jitter=0.05),
@@ -42,7 +44,7 @@ class Claim:
     is_new: bool = False
     """True if this claim made it."""
     is_left: bool = False
-    """True if the process that made it has ended without an answer."""
+    """True if it has no answer, and the process that made it holds no lock."""
 
 
 class EffectStore(Protocol):
@@ -68,15 +70,18 @@ class EffectLog:
         digest = _digest(call)
         # A call that runs elsewhere is waited for as long as it may run.
         until = time.monotonic() + tool.limits.timeout_s
+        held_at = time.monotonic()
         while True:
             claim = await self._claim(call, digest)
+            if not claim.is_left:
+                held_at = time.monotonic()
             if claim.digest != digest:
                 raise CallConflict(call.key)
             if claim.is_new:
                 return await self._make(call, tool, make)
             if claim.answer is not None:
                 return claim.answer
-            if claim.is_left or time.monotonic() >= until:
+            if time.monotonic() >= min(until, held_at + LEFT_AFTER_S):
                 return _unknown(tool)
             await asyncio.sleep(POLL_S)
 

@@ -6,7 +6,7 @@ from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from podium_kit.postgres.engine import autocommit
-from podium_kit.postgres.leadership import IS_HELD, Leadership
+from podium_kit.postgres.leadership import IS_HELD
 from tool_adapters.adapter import Answer
 from tool_adapters.calls.effects import Claim
 
@@ -19,14 +19,10 @@ CLAIM = text(
 )
 SELECT_CLAIM = text(
     f"""
-    SELECT digest, answer, answer IS NULL AND {IS_HELD.format(name="CAST(:holder AS text)")}
-        AND NOT {IS_HELD.format(name="holder")} AS is_left
+    SELECT digest, answer, answer IS NULL AND NOT {IS_HELD.format(name="holder")} AS is_left
     FROM effects WHERE tenant = :tenant AND key = :key
     """  # noqa: S608  a constant
 )
-# After a restart of the database each process takes its lock again, in a new session. Only who has
-# held its own for so long judges others.
-JUDGES_AFTER_S = 4.0
 RELEASE = text(
     """
     DELETE FROM effects
@@ -50,16 +46,16 @@ class PostgresEffectStore:
         engine: AsyncEngine,
         encode: Callable[[Answer], bytes],
         decode: Callable[[bytes], Answer],
-        presence: Leadership,
+        presence: str,
     ) -> None:
-        """`presence` is the lock of this process, by which others see that it lives."""
+        """`presence` names the lock of this process, by which others see that it lives."""
         self._engine = engine
         self._encode = encode
         self._decode = decode
         self._presence = presence
 
     async def claim(self, tenant: str, key: str, digest: str, claim_id: UUID) -> Claim:
-        values = {"tenant": tenant, "key": key, "holder": self._presence.key}
+        values = {"tenant": tenant, "key": key, "holder": self._presence}
         claimed = values | {"digest": digest, "claim_id": claim_id}
         async with autocommit(self._engine) as connection:
             inserted = await connection.execute(CLAIM, claimed)
@@ -67,8 +63,7 @@ class PostgresEffectStore:
                 row = (await connection.execute(SELECT_CLAIM, values)).one_or_none()
                 if row is not None:
                     answer = self._decode(row.answer) if row.answer else None
-                    is_left = row.is_left and self._presence.held_for_s >= JUDGES_AFTER_S
-                    return Claim(row.digest, answer, is_left=is_left)
+                    return Claim(row.digest, answer, is_left=row.is_left)
                 # It was given back meanwhile.
                 inserted = await connection.execute(CLAIM, claimed)
         return Claim(digest, is_new=True)

@@ -30,7 +30,7 @@ from podium.registry.v1 import tool_pb2
 from podium_kit.embedded.ports import free_port
 from podium_kit.postgres.engine import DatabaseUnavailable
 from podium_kit.rpc.identity import Scope
-from tool_adapters.calls import store_effects
+from tool_adapters.calls import effects
 from tool_adapters.calls.bulkheads import FAILURES_TO_OPEN
 from tool_adapters.calls.effects import Claim
 from tool_adapters.calls.store_effects import PostgresEffectStore
@@ -354,7 +354,7 @@ async def test_an_answer_that_the_database_did_not_take_is_stored_when_it_is_bac
 async def test_a_call_whose_process_has_ended_is_not_waited_for(
     database: Database, tmp_path: Path, web: WebServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(store_effects, "JUDGES_AFTER_S", 0.1)
+    monkeypatch.setattr(effects, "LEFT_AFTER_S", 0.5)
     claim, waited = PostgresEffectStore.claim, asyncio.Event()
 
     async def claimed(store: PostgresEffectStore, *values: Any) -> Claim:
