@@ -105,7 +105,7 @@ class EffectLog:
         return answer
 
     def _write(self, write: Callable[..., Awaitable[None]], *values: object) -> asyncio.Task[None]:
-        """Goes on when its caller leaves: until it is stored, it is known here alone."""
+        """Continues when its caller leaves: until it is stored, it is known here alone."""
         writing: asyncio.Task[None] = asyncio.create_task(RETRYING(write, *values))
         self._writing.add(writing)
         writing.add_done_callback(self._writing.discard)

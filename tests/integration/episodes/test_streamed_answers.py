@@ -129,17 +129,18 @@ async def test_a_turn_that_fails_in_the_middle_shows_its_next_attempt_anew(
     orchestrator = platform.neighbours.orchestrator
     orchestrator.error = grpc.StatusCode.UNAVAILABLE, "the engine is restarting"
     orchestrator.answer_parts = ["two"]
+    orchestrator.may_answer.clear()
     orchestrator.decide = in_turns(answer("two moons"))
     episode = await start(platform.ada, stream_answer=True)
     watch = watched(platform.ada, episode.id)
     async for response in watch:
         if response.answer_part.text == "two":
             break
-    orchestrator.answer_parts, orchestrator.error = ["two ", "moons"], None
-    orchestrator.may_answer.clear()
+    orchestrator.answer_parts = ["two ", "moons"]
+    orchestrator.may_answer.set()
     shown = ""
     while shown != "two moons":
         part = (await anext(aiter(watch))).answer_part
         shown = shown[: part.start] + part.text
-    orchestrator.may_answer.set()
+    orchestrator.error = None
     assert (await finished(platform.ada, episode.id)).answer == "two moons"
