@@ -7,7 +7,7 @@ async with OtlpCollector() as collector:
 
 import asyncio
 import gzip
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import Any, Self
@@ -43,7 +43,7 @@ class CollectedSpan:
 class OtlpCollector(trace_grpc.TraceServiceServicer, metrics_grpc.MetricsServiceServicer):
     def __init__(self, http_path: str = "") -> None:
         self.headers: list[dict[str, str]] = []
-        self._traces: list[trace_pb.ExportTraceServiceRequest] = []
+        self._spans: list[CollectedSpan] = []
         self._metrics: list[metrics_pb.ExportMetricsServiceRequest] = []
         self._http_path = http_path
         self._stack = AsyncExitStack()
@@ -105,19 +105,13 @@ class OtlpCollector(trace_grpc.TraceServiceServicer, metrics_grpc.MetricsService
 
     def _kept(self, request: Any) -> Any:
         if isinstance(request, trace_pb.ExportTraceServiceRequest):
-            self._traces.append(request)
+            self._spans += _spans(request)
             return trace_pb.ExportTraceServiceResponse()
         self._metrics.append(request)
         return metrics_pb.ExportMetricsServiceResponse()
 
     def spans(self) -> list[CollectedSpan]:
-        return [
-            _collected(attributes_of(resource.resource.attributes)["service.name"], span)
-            for request in self._traces
-            for resource in request.resource_spans
-            for scope in resource.scope_spans
-            for span in scope.spans
-        ]
+        return list(self._spans)
 
     def metric_names(self) -> set[str]:
         return {
@@ -132,6 +126,14 @@ class OtlpCollector(trace_grpc.TraceServiceServicer, metrics_grpc.MetricsService
         """Waits for something to have arrived; the test's timeout ends it."""
         while not condition():
             await asyncio.sleep(0.05)
+
+
+def _spans(request: trace_pb.ExportTraceServiceRequest) -> Iterator[CollectedSpan]:
+    """Read once, as they arrive: reading them at each poll would keep the server from the rest."""
+    for resource in request.resource_spans:
+        service = attributes_of(resource.resource.attributes)["service.name"]
+        for scope in resource.scope_spans:
+            yield from (_collected(service, span) for span in scope.spans)
 
 
 def _collected(service: str, span: trace_pb2.Span) -> CollectedSpan:
