@@ -72,7 +72,7 @@ async def test_no_span_is_sent_that_is_not_documented(whole: WholePlatform) -> N
     """A library that traces by itself may send what a trace must not hold, as a query's words."""
     async with whole.client() as client:
         (await client.get("/v1/episodes", params={"page_size": 1})).raise_for_status()
-        await finished(client, await start(client, task=TASK, policy="speed-first"))
+        await finished(client, await start(client, task=TASK))
     await whole.collector.until(
         lambda: {span.service for span in whole.collector.spans()} >= SERVICES
     )
