@@ -162,12 +162,12 @@ async def assembled(
         for adapter in adapters.values():
             stack.push_async_callback(adapter.close)
         functions.warm_up()
-        process = uuid4().hex
-        presence = Leadership(engine, process)
+        holder = uuid4().hex
+        presence = Leadership(engine, holder)
         stack.push_async_callback(presence.give_up)
         # Before the first call: one without its lock looks like one whose process has ended.
         await presence.keep()
-        effects = PostgresEffectStore(engine, stored_answer, answer_from_store, process)
+        effects = PostgresEffectStore(engine, stored_answer, answer_from_store, holder)
         responses = PostgresResponseCache(
             engine, stored_answer, answer_from_store, settings.response_cache_bytes_per_tenant
         )

@@ -30,7 +30,7 @@ class Leadership:
 
     def __init__(self, engine: AsyncEngine, key: int | str) -> None:
         self._engine = engine.execution_options(isolation_level="AUTOCOMMIT")
-        self.key = key
+        self._key = key
         self._connection: AsyncConnection | None = None
         self._asking = asyncio.Lock()
         self._taken_at = 0.0
@@ -76,8 +76,8 @@ class Leadership:
     async def _take(self) -> bool:
         connection = await self._engine.connect()
         try:
-            statement = TRY_LOCK if isinstance(self.key, int) else TRY_NAMED_LOCK
-            taken: bool = (await connection.execute(statement, {"key": self.key})).scalar_one()
+            statement = TRY_LOCK if isinstance(self._key, int) else TRY_NAMED_LOCK
+            taken: bool = (await connection.execute(statement, {"key": self._key})).scalar_one()
         except BaseException:
             # The server may have given it the lock, which the pool must not keep.
             await connection.invalidate()

@@ -14,7 +14,7 @@ import hashlib
 import json
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 from uuid import UUID, uuid4
 
@@ -29,10 +29,15 @@ from tool_adapters.models import ToolDefinition
 POLL_S = 0.1
 # A process whose session breaks takes its lock again after two rounds of a second.
 LEFT_AFTER_S = 5.0
-RETRYING = tenacity.AsyncRetrying(
-    retry=tenacity.retry_if_exception_type(Unavailable),
-    wait=tenacity.wait_exponential_jitter(multiplier=0.05, max=1, jitter=0.05),
-)
+BACKOFF = tenacity.wait_exponential_jitter(multiplier=0.05, max=1, jitter=0.05)
+
+
+@dataclass
+class ClaimAttempt:
+    """One attempt to claim a key; a claim that was sent may be stored though no reply came."""
+
+    id: UUID = field(default_factory=uuid4)
+    sent: bool = False
 
 
 @dataclass(frozen=True)
@@ -48,8 +53,8 @@ class Claim:
 
 
 class EffectStore(Protocol):
-    async def claim(self, tenant: str, key: str, digest: str, claim_id: UUID) -> Claim:
-        """Raises Unavailable. Whether it was stored is then not known."""
+    async def claim(self, tenant: str, key: str, digest: str, attempt: ClaimAttempt) -> Claim:
+        """Marks the attempt as sent before it is. Raises Unavailable."""
 
     async def release(self, tenant: str, key: str, claim_id: UUID) -> None:
         """Raises Unavailable."""
@@ -86,11 +91,13 @@ class EffectLog:
             await asyncio.sleep(POLL_S)
 
     async def _claim(self, call: ToolCall, digest: str) -> Claim:
-        claim_id = uuid4()
+        attempt = ClaimAttempt()
         try:
-            return await self._store.claim(call.tenant, call.key, digest, claim_id)
+            return await self._store.claim(call.tenant, call.key, digest, attempt)
         except (Unavailable, asyncio.CancelledError):
-            self._write(self._store.release, call.tenant, call.key, claim_id)
+            # Callers come again while the database is away; what never left leaves no work behind.
+            if attempt.sent:
+                self._write(self._store.release, call.tenant, call.key, attempt.id)
             raise
 
     async def _make(
@@ -106,7 +113,10 @@ class EffectLog:
 
     def _write(self, write: Callable[..., Awaitable[None]], *values: object) -> asyncio.Task[None]:
         """Continues when its caller leaves: until it is stored, it is known here alone."""
-        writing: asyncio.Task[None] = asyncio.create_task(RETRYING(write, *values))
+        retrying = tenacity.AsyncRetrying(
+            retry=tenacity.retry_if_exception_type(Unavailable), wait=BACKOFF
+        )
+        writing: asyncio.Task[None] = asyncio.create_task(retrying(write, *values))
         self._writing.add(writing)
         writing.add_done_callback(self._writing.discard)
         return writing

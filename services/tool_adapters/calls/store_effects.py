@@ -8,7 +8,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from podium_kit.postgres.engine import autocommit
 from podium_kit.postgres.leadership import IS_HELD
 from tool_adapters.adapter import Answer
-from tool_adapters.calls.effects import Claim
+from tool_adapters.calls.effects import Claim, ClaimAttempt
 
 CLAIM = text(
     """
@@ -46,18 +46,19 @@ class PostgresEffectStore:
         engine: AsyncEngine,
         encode: Callable[[Answer], bytes],
         decode: Callable[[bytes], Answer],
-        presence: str,
+        holder: str,
     ) -> None:
-        """`presence` names the lock of this process, by which others see that it lives."""
+        """`holder` names the lock of this process, by which others see that it lives."""
         self._engine = engine
         self._encode = encode
         self._decode = decode
-        self._presence = presence
+        self._holder = holder
 
-    async def claim(self, tenant: str, key: str, digest: str, claim_id: UUID) -> Claim:
-        values = {"tenant": tenant, "key": key, "holder": self._presence}
-        claimed = values | {"digest": digest, "claim_id": claim_id}
+    async def claim(self, tenant: str, key: str, digest: str, attempt: ClaimAttempt) -> Claim:
+        values = {"tenant": tenant, "key": key, "holder": self._holder}
+        claimed = values | {"digest": digest, "claim_id": attempt.id}
         async with autocommit(self._engine) as connection:
+            attempt.sent = True
             inserted = await connection.execute(CLAIM, claimed)
             while not inserted.rowcount:
                 row = (await connection.execute(SELECT_CLAIM, values)).one_or_none()

@@ -24,7 +24,7 @@ from tool_adapters import clients
 from tool_adapters.adapter import Adapter, AdapterResult, Answer, CallFailed, Output, ToolCall
 from tool_adapters.calls.attempts import Attempts, CallProgress
 from tool_adapters.calls.bulkheads import FAILURES_TO_OPEN, Gates
-from tool_adapters.calls.effects import Claim, EffectLog
+from tool_adapters.calls.effects import Claim, ClaimAttempt, EffectLog
 from tool_adapters.calls.facts import WINDOW_S, Facts, FactsBook
 from tool_adapters.clients import RegistryTools
 from tool_adapters.code.adapter import CodeAdapter
@@ -75,7 +75,7 @@ class OneTool:
 
 
 class NoEffects:
-    async def claim(self, tenant: str, key: str, digest: str, claim_id: UUID) -> Claim:
+    async def claim(self, tenant: str, key: str, digest: str, attempt: ClaimAttempt) -> Claim:
         raise AssertionError
 
     async def release(self, tenant: str, key: str, claim_id: UUID) -> None:
