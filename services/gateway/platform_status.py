@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from fastapi import APIRouter
 from pydantic import BaseModel, Field
@@ -10,6 +10,7 @@ from pydantic import BaseModel, Field
 from gateway.clients_health import ServiceState
 from gateway.http.health_routes import Check, passes
 from gateway.scopes import needs
+from podium_kit.rpc.background import BackgroundTask
 from podium_kit.rpc.identity import Scope
 
 StateCheck = Callable[[], Awaitable[ServiceState]]
@@ -20,7 +21,8 @@ class ServiceHealth(BaseModel):
 
     name: str
     state: ServiceState = Field(
-        description="not_serving: it runs, and what it depends on does not answer"
+        description="degraded: one of its background tasks fails again and again; "
+        "not_serving: it runs, and what it depends on does not answer"
     )
     latency_ms: float = Field(description="until its health check was answered, or given up")
 
@@ -28,17 +30,21 @@ class ServiceHealth(BaseModel):
 class PlatformStatus(BaseModel):
     """The services of the platform."""
 
-    services: list[ServiceHealth] = Field(description="the gateway's own database, then the others")
+    services: list[ServiceHealth] = Field(description="the gateway, then the others")
 
 
-def platform_status_router(services: Mapping[str, StateCheck], database: Check) -> APIRouter:
+def platform_status_router(
+    services: Mapping[str, StateCheck], database: Check, tasks: Sequence[BackgroundTask]
+) -> APIRouter:
     router = APIRouter(prefix="/v1", tags=["Platform"])
 
-    async def database_state() -> ServiceState:
-        well = await passes("postgres", database)
-        return ServiceState.SERVING if well else ServiceState.UNREACHABLE
+    async def own_state() -> ServiceState:
+        if not await passes("postgres", database):
+            return ServiceState.NOT_SERVING
+        is_failing = any(task.is_failing for task in tasks)
+        return ServiceState.DEGRADED if is_failing else ServiceState.SERVING
 
-    checks = {"gateway database": database_state, **services}
+    checks = {"gateway": own_state, **services}
 
     @router.get("/platform/status", operation_id="GetPlatformStatus", **needs(Scope.PLATFORM_ADMIN))
     async def status() -> PlatformStatus:

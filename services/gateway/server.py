@@ -152,7 +152,7 @@ async def _parts(
         ),
         [
             health_router(checks, tasks, draining),
-            platform_status_router(upstreams.health_checks(), checks["postgres"]),
+            platform_status_router(upstreams.health_checks(), checks["postgres"], tasks),
         ],
     )
     return _Parts(app, tasks)

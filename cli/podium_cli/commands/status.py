@@ -13,7 +13,7 @@ from podium_cli.listing import listing
 from podium_kit.client.errors import UserError
 from podium_kit.text import format_bytes
 from podium_operations.local.state import NotUp, StateFolder
-from podium_operations.local.supervision import answers
+from podium_operations.local.supervision import answers, background_works
 
 
 @dataclass(frozen=True)
@@ -52,8 +52,8 @@ async def status(session: Session) -> None:
     session.output.result(values, table)
     unwell = [each for each in processes if each.state != "ready"]
     if unwell:
-        names = ", ".join(each.name for each in unwell)
-        raise UserError(f"not ready: {names}", f"see {unwell[0].log}")
+        states = ", ".join(f"{each.name} ({each.state})" for each in unwell)
+        raise UserError(f"not well: {states}", f"see {unwell[0].log}")
 
 
 def memory_bytes(process: psutil.Process) -> int:
@@ -78,7 +78,13 @@ async def _status(name: str, about: dict[str, Any]) -> ProcessStatus:
     pid, port = int(about["pid"]), about["port"]
     try:
         memory = memory_bytes(psutil.Process(pid))
-        state = "ready" if await answers(name, port) else "not answering"
+        state = await _state(name, port)
     except psutil.NoSuchProcess:
         memory, state = 0, "dead"
     return ProcessStatus(name.replace("_", "-"), state, pid, port, memory, about["log"])
+
+
+async def _state(name: str, port: int | None) -> str:
+    if not await answers(name, port):
+        return "not answering"
+    return "ready" if await background_works(name, port) else "a background task fails"

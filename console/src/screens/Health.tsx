@@ -12,7 +12,7 @@ import { words } from "../words/en";
 
 const w = words.health;
 const EVERY_MS = 10_000;
-const TONES = { serving: "good", not_serving: "wait", unreachable: "bad" } as const;
+const TONES = { serving: "good", degraded: "wait", not_serving: "wait", unreachable: "bad" } as const;
 
 /** Whether all parts of the platform answer; of what is wrong, the cause and what to do. */
 export default function Health() {

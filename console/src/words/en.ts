@@ -234,13 +234,14 @@ export const words = {
   },
   health: {
     title: "Health", well: "Everything answers", unwell: (n: number) => `${n} ${n === 1 ? "thing is" : "things are"} wrong`, services: "Services", service: "Service", state: "State", answered: "Answered in", meaning: "Meanwhile", fix: "To do",
-    states: { serving: "serving", not_serving: "not serving", unreachable: "no answer" } as Record<string, string>,
+    states: { serving: "serving", degraded: "a background task fails", not_serving: "not serving", unreachable: "no answer" } as Record<string, string>,
     away: {
-      "gateway database": "No request is answered: keys, limits and sessions are there.", episodes: "No episode starts or is shown; those that run wait.",
+      gateway: "No request is answered: keys, limits and sessions are there.", episodes: "No episode starts or is shown; those that run wait.",
       "tool-registry": "No episode gets tools; policies decide nothing.", "cost-ledger": "No call is made: what it may cost cannot be held.",
       "tool-adapters": "Calls of tools wait.", "orchestrator-inference": "Turns of models wait.",
     } as Record<string, string>,
     fixes: {
+      degraded: "It answers, and something that it does by itself fails again and again. Its log names it after the words background task; the runbook is docs/runbooks/background-task-failing.md.",
       not_serving: "It runs, and a database, Temporal or an engine that it needs does not answer. Its log names it; podium status and kubectl get pods show what is down.",
       unreachable: "It is not there, or the network is not. See podium status, or kubectl get pods; its log is the first to read.",
     } as Record<string, string>,

@@ -30,6 +30,8 @@ class DomainError(Exception):
 
 def message_of(error: BaseException) -> str:
     """Returns the part of an error that may be logged: a domain error's message, or the kind."""
+    if isinstance(error, DependencyAway) and error.cause:
+        return f"{error.message} ({error.cause})"
     return error.message if isinstance(error, DomainError) else type(error).__name__
 
 
@@ -73,10 +75,14 @@ class InternalError(Unavailable):
 
 
 class DependencyAway(Unavailable):
-    """A service, a database or a network between them does not answer."""
+    """A service, a database or a network between them does not answer.
 
-    def __init__(self) -> None:
+    `cause` is for logs alone: it holds addresses.
+    """
+
+    def __init__(self, cause: str = "") -> None:
         super().__init__("a part of the platform does not answer; send the same request again")
+        self.cause = cause
 
 
 class ShortOfResources(Unavailable):

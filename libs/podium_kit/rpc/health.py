@@ -19,6 +19,8 @@ CHECK_INTERVAL_S = 2.0
 CHECK_TIMEOUT_S = 2.0
 SERVING = health_pb2.HealthCheckResponse.SERVING
 NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING
+READINESS = ""
+BACKGROUND = "background"
 
 
 class HealthMonitor:
@@ -26,7 +28,7 @@ class HealthMonitor:
 
     "" and the service names and "readiness" follow the checks; "liveness" says
     only that the process runs, so that a lost database does not restart pods;
-    "background/<name>" follows a background task.
+    "background/<name>" follows a background task, "background" all of them.
     """
 
     def __init__(
@@ -36,7 +38,7 @@ class HealthMonitor:
         tasks: Sequence[BackgroundTask] = (),
     ) -> None:
         self.servicer = HealthServicer()
-        self._names = ("", "readiness", *service_names)
+        self._names = (READINESS, "readiness", *service_names)
         self._checks = checks
         self._tasks = tasks
         self._unwell: set[str] | None = None
@@ -44,10 +46,8 @@ class HealthMonitor:
     async def run(self) -> None:
         await self.servicer.set("liveness", SERVING)
         while True:
+            await self._publish_tasks()
             await self._publish({name for name in self._checks if not await self._passes(name)})
-            for task in self._tasks:
-                status = NOT_SERVING if task.is_failing else SERVING
-                await self.servicer.set(f"background/{task.name}", status)
             await asyncio.sleep(CHECK_INTERVAL_S)
 
     async def stop_serving(self) -> None:
@@ -64,12 +64,26 @@ class HealthMonitor:
             return False
         return True
 
+    async def _publish_tasks(self) -> None:
+        failing = {task.name for task in self._tasks if task.is_failing}
+        await self.servicer.set(BACKGROUND, NOT_SERVING if failing else SERVING)
+        for task in self._tasks:
+            status = NOT_SERVING if task.name in failing else SERVING
+            await self.servicer.set(f"{BACKGROUND}/{task.name}", status)
+
     async def _publish(self, unwell: set[str]) -> None:
         if unwell == self._unwell:
             return
         self._unwell = unwell
         for name in self._names:
             await self.servicer.set(name, NOT_SERVING if unwell else SERVING)
+
+
+async def is_serving(channel: grpc.aio.Channel, name: str, timeout_s: float) -> bool:
+    """Returns what the health check of a service states. Raises AioRpcError without an answer."""
+    request = health_pb2.HealthCheckRequest(service=name)
+    reply = await health_pb2_grpc.HealthStub(channel).Check(request, timeout=timeout_s)
+    return bool(reply.status == SERVING)
 
 
 @asynccontextmanager

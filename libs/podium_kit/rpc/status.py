@@ -113,7 +113,7 @@ def domain_error_from(error: grpc.aio.AioRpcError) -> DomainError:
     """
     code, metadata = error.code(), _metadata(error)
     if "reason" not in metadata and code in LOST:
-        return DependencyAway()
+        return DependencyAway(error.details() or code.name)
     if code is grpc.StatusCode.UNAUTHENTICATED:
         # The caller was verified at the door, so the token is ours: one side has keys that the
         # other does not have yet. That passes, and is not the caller's fault.

@@ -4,8 +4,9 @@ from datetime import UTC, datetime
 
 from opentelemetry.trace import format_span_id, format_trace_id, get_current_span
 
-# They log whole URLs and ids of sessions at INFO, and a URL of a tool may hold a key.
-TALKATIVE = ("httpx", "httpx2", "mcp.client")
+# They log whole URLs and ids of sessions at INFO, and a URL of a tool may hold a key; Kafka's
+# client logs a dozen lines for each connection, and alembic its plugins.
+TALKATIVE = ("httpx", "httpx2", "mcp.client", "kafka", "alembic.runtime.plugins")
 
 
 class JsonFormatter(logging.Formatter):

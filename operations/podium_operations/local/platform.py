@@ -4,7 +4,7 @@ import logging
 import os
 import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from functools import partial
@@ -38,6 +38,8 @@ log = logging.getLogger(__name__)
 DATABASES = ("cost_ledger", "tool_registry", "tool_adapters", "episodes", "gateway")
 TOPIC_PARTITIONS = {"trajectories.v1": 3, "ledger.alerts.v1": 1}
 SERVICE_START_TIMEOUT_S = 60.0
+# It is ready once its model is, which may take minutes.
+NEEDS_THE_MODEL = "orchestrator_inference"
 LOG_CHECK_S = 5.0
 
 # Called with the name of a step when it starts, and again with True when it is done.
@@ -158,13 +160,9 @@ class LocalPlatform:
                 gate.client_files(),
             )
             for service in service_processes(self.around):
-                if service.name != "orchestrator_inference":
-                    await self._spawn(service)
-                else:
-                    self._services[service.name] = service
-            await self._wait_for_services()
-        await self._spawn(self._services["orchestrator_inference"])
-        await self._wait_for_services()
+                await self._spawn(service)
+            await self._wait_for_services(set(self._services) - {NEEDS_THE_MODEL})
+        await self._wait_for_services({NEEDS_THE_MODEL})
         self._publish_processes()
 
     async def _start_engine(self, engine: LocalEngine) -> None:
@@ -214,14 +212,13 @@ class LocalPlatform:
             env={**_inherited_environment(), **service.environment},
         )
 
-    async def _wait_for_services(self) -> None:
-        for name in list(self.processes):
-            if name in self._services and name not in self._supervised:
-                await self.processes[name].wait_ready(
-                    partial(answers, name, self._services[name].port), SERVICE_START_TIMEOUT_S
-                )
-                self._supervised.add(name)
-                self._report(name, True)
+    async def _wait_for_services(self, names: Collection[str]) -> None:
+        for name in (name for name in self._services if name in names):
+            await self.processes[name].wait_ready(
+                partial(answers, name, self._services[name].port), SERVICE_START_TIMEOUT_S
+            )
+            self._supervised.add(name)
+            self._report(name, True)
 
 
 def _first_cause(error: BaseException) -> BaseException:

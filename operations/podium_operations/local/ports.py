@@ -13,6 +13,7 @@ SERVERS = (
     "tool_adapters",
     "orchestrator_inference",
     "episodes",
+    "episodes_worker",
     "gateway",
 )
 

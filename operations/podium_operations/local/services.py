@@ -79,7 +79,7 @@ class ServiceProcess:
     name: str
     module: str
     environment: dict[str, str]
-    port: int | None
+    port: int
 
 
 def service_processes(around: Surroundings) -> list[ServiceProcess]:
@@ -106,7 +106,9 @@ def _grpc_service(around: Surroundings, name: str, settings: dict[str, str]) -> 
 
 
 def _worker(around: Surroundings) -> ServiceProcess:
+    port = around.ports["episodes_worker"]
     settings = _database(around, "episodes") | {
+        "health_port": str(port),
         "temporal_target": around.target("temporal"),
         "orchestrator_inference_target": around.target("orchestrator_inference"),
         "tool_adapters_target": around.target("tool_adapters"),
@@ -116,7 +118,7 @@ def _worker(around: Surroundings) -> ServiceProcess:
         **_nested("temporal", around.temporal),
         **_signing(around, "episode-worker"),
     }
-    return _process(around, ("episodes_worker", "episodes.worker"), settings, None)
+    return _process(around, ("episodes_worker", "episodes.worker"), settings, port)
 
 
 def _gateway(around: Surroundings) -> ServiceProcess:
@@ -220,7 +222,7 @@ def _process(
     around: Surroundings,
     name_and_module: tuple[str, str],
     settings: dict[str, str],
-    port: int | None,
+    port: int,
 ) -> ServiceProcess:
     name, module = name_and_module
     if around.telemetry_folder is not None:

@@ -5,9 +5,9 @@ from collections.abc import Awaitable, Callable, Iterable
 
 import grpc
 import httpx
-from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from podium_kit.embedded.ports import LOOPBACK, accepts_connections
+from podium_kit.rpc.health import BACKGROUND, READINESS, is_serving
 
 # A busy machine is no dead process.
 CHECK_TIMEOUT_S = 5.0
@@ -24,7 +24,16 @@ async def answers(name: str, port: int | None) -> bool:
         return await _http_ready(port, HTTP_PATHS[name])
     if name in PLAIN_SERVERS:
         return accepts_connections(port)
-    return await _grpc_serving(port)
+    return await _grpc_serving(port, READINESS)
+
+
+async def background_works(name: str, port: int | None) -> bool:
+    """Returns whether no background task of a process that answers fails again and again."""
+    if port is None or name in PLAIN_SERVERS:
+        return True
+    if name in HTTP_PATHS:
+        return name != "gateway" or not await _failing_tasks_of_gateway(port)
+    return await _grpc_serving(port, BACKGROUND)
 
 
 async def _http_ready(port: int, path: str) -> bool:
@@ -35,14 +44,21 @@ async def _http_ready(port: int, path: str) -> bool:
         return False
 
 
-async def _grpc_serving(port: int) -> bool:
+async def _failing_tasks_of_gateway(port: int) -> list[str]:
+    try:
+        async with httpx.AsyncClient(trust_env=False, timeout=CHECK_TIMEOUT_S) as client:
+            reply = await client.get(f"http://{LOOPBACK}:{port}/readyz")
+        return list(reply.json().get("failing_tasks", []))
+    except (httpx.TransportError, ValueError):
+        return []
+
+
+async def _grpc_serving(port: int, name: str) -> bool:
     async with grpc.aio.insecure_channel(f"{LOOPBACK}:{port}") as channel:
-        stub = health_pb2_grpc.HealthStub(channel)
         try:
-            reply = await stub.Check(health_pb2.HealthCheckRequest(), timeout=CHECK_TIMEOUT_S)
+            return await is_serving(channel, name, CHECK_TIMEOUT_S)
         except grpc.aio.AioRpcError:
             return False
-        return bool(reply.status == health_pb2.HealthCheckResponse.SERVING)
 
 
 log = logging.getLogger(__name__)

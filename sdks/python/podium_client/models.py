@@ -240,9 +240,11 @@ class SavedView(Model):
     create_time: Annotated[AwareDatetime, Field(title="Create Time")]
 
 
-class ServiceState(RootModel[Literal["serving", "not_serving", "unreachable"] | str]):
+class ServiceState(
+    RootModel[Literal["serving", "degraded", "not_serving", "unreachable"] | str]
+):
     root: Annotated[
-        Literal["serving", "not_serving", "unreachable"] | str,
+        Literal["serving", "degraded", "not_serving", "unreachable"] | str,
         Field(title="ServiceState"),
     ]
 
@@ -4360,7 +4362,7 @@ class ServiceHealth(Model):
     name: Annotated[str, Field(title="Name")]
     state: ServiceState
     """
-    not_serving: it runs, and what it depends on does not answer
+    degraded: one of its background tasks fails again and again; not_serving: it runs, and what it depends on does not answer
     """
     latency_ms: Annotated[float, Field(title="Latency Ms")]
     """
@@ -6289,7 +6291,7 @@ class PlatformStatus(Model):
 
     services: Annotated[list[ServiceHealth], Field(title="Services")]
     """
-    the gateway's own database, then the others
+    the gateway, then the others
     """
 
 

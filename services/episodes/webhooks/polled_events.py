@@ -12,6 +12,7 @@ from episodes.webhooks.events import budget_alert
 from episodes.webhooks.models import EventType, PassedLimit
 from episodes.webhooks.sender import SUBJECT
 from episodes.webhooks.store import PromotionStore, WebhookStore
+from podium_kit.rpc.errors import Unavailable
 from podium_kit.rpc.identity import Identity, Scope, acting_as
 
 INTERVAL_S = 5.0
@@ -58,8 +59,15 @@ class Promotions:
         self._models = models
 
     async def poll(self) -> None:
+        """Adds an event when the promoted version has changed.
+
+        An engine that is loading or away shows in the health of its own service.
+        """
         with acting_as(Identity(TENANT, SUBJECT, frozenset({Scope.EPISODES_RUN}))):
-            version = await self._models.promoted()
+            try:
+                version = await self._models.promoted()
+            except Unavailable:
+                return
         latest = await self._store.latest()
         # An engine that serves no promoted version for a while is no change of it.
         if latest is not None and version in ("", latest):

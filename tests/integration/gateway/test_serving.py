@@ -14,12 +14,10 @@ import pytest
 from chart.rendering import render
 from chart.test_rendering import environment
 from embedded_servers import Database
-from gateway.clients import SERVICES
 from gateway.rest.routes import ROUTES
 from integration.gateway.gateway_under_test import Gateway, run_gateway
 from integration.gateway.scripted_episodes import make_finish
 from podium_kit.embedded.ports import free_port
-from podium_kit.rpc.identity import Scope
 
 
 async def test_ready_while_everything_answers_and_not_while_draining(gateway: Gateway) -> None:
@@ -205,19 +203,3 @@ async def until_ready(http: httpx.AsyncClient) -> None:
                 if (await http.get("/readyz")).status_code == 200:
                     return
             await asyncio.sleep(0.05)
-
-
-async def test_platform_admins_see_which_service_is_away(
-    database: Database, tmp_path: Path
-) -> None:
-    away = {"cost_ledger_target": "127.0.0.1:1"}
-    async with run_gateway(await database("gateway"), tmp_path, **away) as gateway:
-        platform = await gateway.new_key("operators", [Scope.PLATFORM_ADMIN])
-        reply = await gateway.get("/v1/platform/status", platform)
-        assert reply.status_code == 200, reply.text
-        states = {each["name"]: each["state"] for each in reply.json()["services"]}
-        assert states.pop("cost-ledger") == "unreachable"
-        assert states.pop("gateway database") == "serving"
-        assert set(states) == set(SERVICES.values()) - {"cost-ledger"}
-        assert set(states.values()) == {"serving"}
-        assert (await gateway.get("/v1/platform/status")).status_code == 403

@@ -108,6 +108,7 @@ async def test_a_task_goes_on_is_logged_and_shows_in_health(
             assert await anext(states) == SERVING
             transfers.trouble = getattr(transfers, trouble)
             assert await anext(states) == NOT_SERVING
+            assert await anext(watch(channel, "background")) == NOT_SERVING
             assert await anext(watch(channel, "readiness")) == SERVING
             transfers.trouble = None
             await transfers.let_go()

@@ -23,6 +23,7 @@ from podium_kit.rpc.errors import (
     ShortOfResources,
     Unauthenticated,
     Unavailable,
+    message_of,
 )
 from podium_kit.rpc.status import CODE_OF, domain_error_from
 
@@ -259,3 +260,6 @@ async def test_words_of_grpc_stay_inside(server: PoliciesUnderTest) -> None:
         error = domain_error_from(await failure_of(server, uncaught))
         assert isinstance(error, Unavailable)
         assert error.message == DependencyAway().message
+    logged = message_of(domain_error_from(gone.value))
+    assert DependencyAway().message in logged
+    assert (gone.value.details() or "") in logged
