@@ -159,6 +159,7 @@ class TurnRunner:
         todo = [call for call in calls if not log.has(turn.turn, StepKind.TOOL, call.index)]
         if starting := [call for call in todo if call.starts_child]:
             children = tuple(call.child for call in starting if call.child is not None)
+            await self._show(episode, log)
             return Waiting(turn.turn, children=children, others=len(starting) < len(todo))
         for_caller = [call.asked for call in todo if call.asks_caller]
         ready = [
@@ -182,12 +183,18 @@ class TurnRunner:
             await self.clients.request(log, turn.turn, for_caller)
             await self._show(episode, log)
             return Waiting(turn.turn, asks_caller=True)
-        answers = answer_of(episode, log, turn.turn) is not None
-        return Finished(StopReason.ANSWERED) if answers else None
+        if answer_of(episode, log, turn.turn) is not None:
+            return Finished(StopReason.ANSWERED)
+        if not turn.run_to:
+            await self._show(episode, log)  # its children are still running
+        return None
 
     async def _show(self, episode: RunningEpisode, log: StepLog) -> None:
-        """Stores costs now: watchers see settled steps only, and a person or the caller must see
-        the call, whose turn no worker takes before the answer."""
+        """Captures costs and stores them before the turn waits, be it for minutes.
+
+        Watchers see settled steps only, and a person or the caller must see the call; children
+        spend from the same budget, which this episode's open holds would keep from them.
+        """
         await self.invoker.charges.settle_and_reserve(episode, log, [])
         await self.settlements.flush()
 

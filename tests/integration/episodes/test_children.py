@@ -171,6 +171,23 @@ async def test_child_spends_from_the_parents_budget(platform: Platform) -> None:
     assert all(list(hold.budget_ids) == [made.id] for hold in holds)
 
 
+@pytest.mark.parametrize("beside", [(), ("search",)], ids=["alone", "beside-a-call"])
+async def test_a_waiting_parent_holds_nothing_that_its_child_could_spend(
+    platform: Platform, beside: tuple[str, ...]
+) -> None:
+    others = [call(tool, index=index) for index, tool in enumerate(beside, 1)]
+
+    def decide(request: orchestrator_pb.NextActionRequest) -> orchestrator_pb.Action:
+        if request.task == CHILD_TASK or request.turns:
+            return delegates(request)
+        return calls(researcher_call(), *others)
+
+    with_researcher(platform)
+    platform.neighbours.orchestrator.decide = decide
+    platform.neighbours.ledger.open_max = 1
+    assert (await platform.run()).answer == "child's 42"
+
+
 async def test_cancel_of_the_parent_ends_children_first_and_releases_their_holds(
     platform: Platform,
 ) -> None:
