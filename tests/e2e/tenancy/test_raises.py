@@ -54,7 +54,7 @@ async def test_a_raise_admits_calls_until_it_ends_and_is_made_once(tenants: TwoT
                 assert reply.is_success, reply.text
                 assert reply.json()["budget"]["version"] == "2"
             assert await asked(launcher) == 200
-            short = a_raise("20", timedelta(seconds=20))
+            short = a_raise("20", timedelta(seconds=5))
             assert (await owner.post(f"{BUDGET}/raise", json=short)).is_success
             while (status := (await owner.get(BUDGET)).json()["status"])["budget"].get("raised"):
                 await asyncio.sleep(0.2)

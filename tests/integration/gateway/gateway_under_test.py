@@ -174,7 +174,8 @@ def _settings(
 async def _served(
     app: FastAPI, settings: GatewaySettings, draining: asyncio.Event
 ) -> AsyncIterator[str]:
-    listener = socket.socket()
+    # asyncio sends at once, without Nagle's algorithm, where a socket names its protocol.
+    listener = socket.socket(proto=socket.IPPROTO_TCP)
     listener.bind((settings.host, 0))
     config = uvicorn_config(app, settings)
     server = SignallessServer(config)

@@ -76,6 +76,7 @@ class ScriptedApi:
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
+            disable_nagle_algorithm = True
 
             def handle_one(self) -> None:
                 length = int(self.headers.get("content-length", 0))
