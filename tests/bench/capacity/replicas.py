@@ -13,6 +13,7 @@ from podium_operations.local.supervision import answers
 
 START_TIMEOUT_S = 120.0
 WORKER, LEDGER = "episodes_worker", "cost_ledger"
+WORKER_PORT, LEDGER_PORT = "EPISODES_WORKER_HEALTH_PORT", "COST_LEDGER_PORT"
 WORKERS_OF_LEDGERS = 8
 
 
@@ -26,7 +27,7 @@ async def workers(
     )
     async with (
         _in_place_of_the_worker(platform),
-        running(platform, [limited] * count, cores) as processes,
+        running(platform, _replicas(limited, WORKER_PORT, count), cores) as processes,
     ):
         yield processes
 
@@ -40,10 +41,7 @@ async def ledgers(
     A worker asks the ledger once at a time, with all that its episodes want, so there have to be
     as many workers as ledgers at least.
     """
-    made = [
-        replace(service_with(platform, LEDGER, COST_LEDGER_PORT=str(port)), port=port)
-        for port in [free_port() for _ in range(count)]
-    ]
+    made = _replicas(service_with(platform, LEDGER), LEDGER_PORT, count)
     worker = service_with(
         platform,
         WORKER,
@@ -53,9 +51,16 @@ async def ledgers(
     async with (
         running(platform, made, cores) as processes,
         _in_place_of_the_worker(platform),
-        running(platform, [worker] * WORKERS_OF_LEDGERS, None),
+        running(platform, _replicas(worker, WORKER_PORT, WORKERS_OF_LEDGERS), None),
     ):
         yield processes
+
+
+def _replicas(service: ServiceProcess, port_setting: str, count: int) -> list[ServiceProcess]:
+    return [
+        replace(service, environment=service.environment | {port_setting: str(port)}, port=port)
+        for port in [free_port() for _ in range(count)]
+    ]
 
 
 @asynccontextmanager

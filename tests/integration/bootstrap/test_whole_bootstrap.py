@@ -34,6 +34,7 @@ SERVICES = (
     "tool_adapters",
     "orchestrator_inference",
     "episodes",
+    "episodes_worker",
     "gateway",
 )
 SKU = "orchestrator/mine"
@@ -85,14 +86,10 @@ async def services(
     folder: Path,
 ) -> AsyncIterator[None]:
     """The services as pods start: as soon as their Secrets are there."""
-    async with AsyncExitStack() as stack:
-        starting = asyncio.create_task(_start(namespace, ports, engine, folder, stack))
-        try:
-            yield
-            await starting
-        finally:
-            starting.cancel()
-            await asyncio.wait({starting})
+    # A service that cannot start ends the test, which would wait for it.
+    async with AsyncExitStack() as stack, asyncio.TaskGroup() as starting:
+        starting.create_task(_start(namespace, ports, engine, folder, stack))
+        yield
 
 
 async def _start(
