@@ -13,7 +13,7 @@ from podium_operations.local.supervision import answers
 
 START_TIMEOUT_S = 120.0
 WORKER, LEDGER = "episodes_worker", "cost_ledger"
-WORKER_PORT, LEDGER_PORT = "EPISODES_WORKER_HEALTH_PORT", "COST_LEDGER_PORT"
+PORT_SETTINGS = {WORKER: "EPISODES_WORKER_HEALTH_PORT", LEDGER: "COST_LEDGER_PORT"}
 WORKERS_OF_LEDGERS = 8
 
 
@@ -27,7 +27,7 @@ async def workers(
     )
     async with (
         _in_place_of_the_worker(platform),
-        running(platform, _replicas(limited, WORKER_PORT, count), cores) as processes,
+        running(platform, on_free_ports(limited, count), cores) as processes,
     ):
         yield processes
 
@@ -41,7 +41,7 @@ async def ledgers(
     A worker asks the ledger once at a time, with all that its episodes want, so there have to be
     as many workers as ledgers at least.
     """
-    made = _replicas(service_with(platform, LEDGER), LEDGER_PORT, count)
+    made = on_free_ports(service_with(platform, LEDGER), count)
     worker = service_with(
         platform,
         WORKER,
@@ -51,14 +51,16 @@ async def ledgers(
     async with (
         running(platform, made, cores) as processes,
         _in_place_of_the_worker(platform),
-        running(platform, _replicas(worker, WORKER_PORT, WORKERS_OF_LEDGERS), None),
+        running(platform, on_free_ports(worker, WORKERS_OF_LEDGERS), None),
     ):
         yield processes
 
 
-def _replicas(service: ServiceProcess, port_setting: str, count: int) -> list[ServiceProcess]:
+def on_free_ports(service: ServiceProcess, count: int) -> list[ServiceProcess]:
+    """Returns replicas of a service that can run beside it."""
+    setting = PORT_SETTINGS[service.name]
     return [
-        replace(service, environment=service.environment | {port_setting: str(port)}, port=port)
+        replace(service, environment=service.environment | {setting: str(port)}, port=port)
         for port in [free_port() for _ in range(count)]
     ]
 

@@ -3,7 +3,7 @@ import contextlib
 import statistics
 import time
 
-from bench.capacity.replicas import WORKER, running, service_with
+from bench.capacity.replicas import WORKER, on_free_ports, running, service_with
 from bench.episodes.product import Product, running_product
 from bench.figures import Figures, say
 from episodes.queue.lease_worker import LEASE_S
@@ -41,9 +41,9 @@ async def measure_recovery(figures: Figures) -> None:
 async def _seconds_to_another_worker(product: Product) -> float:
     """From the kill in the middle of a model's call until another worker makes that call."""
     worker = product.platform.processes[WORKER]
-    other = service_with(product.platform, WORKER)
+    others = on_free_ports(service_with(product.platform, WORKER), 1)
     episode_id = await product.start()
-    async with running(product.platform, [other], None):
+    async with running(product.platform, others, None):
         # It judges others once it has been there for so long.
         await asyncio.sleep(LEASE_S)
         await _until(product, calls=1)
