@@ -2,7 +2,7 @@ from enum import StrEnum
 
 import grpc
 
-from podium_kit.rpc.health import BACKGROUND, READINESS, is_serving
+from podium_kit.rpc.health import BACKGROUND, OVERALL, is_serving
 
 CHECK_TIMEOUT_S = 2.0
 
@@ -17,7 +17,7 @@ class ServiceState(StrEnum):
 async def state_of(channel: grpc.aio.Channel) -> ServiceState:
     """Returns what the health checks of the service behind a channel state."""
     try:
-        if not await is_serving(channel, READINESS, CHECK_TIMEOUT_S):
+        if not await is_serving(channel, OVERALL, CHECK_TIMEOUT_S):
             return ServiceState.NOT_SERVING
         well = await is_serving(channel, BACKGROUND, CHECK_TIMEOUT_S)
     except grpc.aio.AioRpcError:

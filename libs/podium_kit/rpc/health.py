@@ -19,7 +19,7 @@ CHECK_INTERVAL_S = 2.0
 CHECK_TIMEOUT_S = 2.0
 SERVING = health_pb2.HealthCheckResponse.SERVING
 NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING
-READINESS = ""
+OVERALL = ""
 BACKGROUND = "background"
 
 
@@ -38,7 +38,7 @@ class HealthMonitor:
         tasks: Sequence[BackgroundTask] = (),
     ) -> None:
         self.servicer = HealthServicer()
-        self._names = (READINESS, "readiness", *service_names)
+        self._names = (OVERALL, "readiness", *service_names)
         self._checks = checks
         self._tasks = tasks
         self._unwell: set[str] | None = None

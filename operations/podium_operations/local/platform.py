@@ -4,7 +4,7 @@ import logging
 import os
 import shutil
 import sys
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from functools import partial
@@ -161,8 +161,10 @@ class LocalPlatform:
             )
             for service in service_processes(self.around):
                 await self._spawn(service)
-            await self._wait_for_services(set(self._services) - {NEEDS_THE_MODEL})
-        await self._wait_for_services({NEEDS_THE_MODEL})
+            for name in self._services:
+                if name != NEEDS_THE_MODEL:
+                    await self._wait_for(name)
+        await self._wait_for(NEEDS_THE_MODEL)
         self._publish_processes()
 
     async def _start_engine(self, engine: LocalEngine) -> None:
@@ -212,13 +214,12 @@ class LocalPlatform:
             env={**_inherited_environment(), **service.environment},
         )
 
-    async def _wait_for_services(self, names: Collection[str]) -> None:
-        for name in (name for name in self._services if name in names):
-            await self.processes[name].wait_ready(
-                partial(answers, name, self._services[name].port), SERVICE_START_TIMEOUT_S
-            )
-            self._supervised.add(name)
-            self._report(name, True)
+    async def _wait_for(self, name: str) -> None:
+        await self.processes[name].wait_ready(
+            partial(answers, name, self._services[name].port), SERVICE_START_TIMEOUT_S
+        )
+        self._supervised.add(name)
+        self._report(name, True)
 
 
 def _first_cause(error: BaseException) -> BaseException:

@@ -7,13 +7,14 @@ import grpc
 import httpx
 
 from podium_kit.embedded.ports import LOOPBACK, accepts_connections
-from podium_kit.rpc.health import BACKGROUND, READINESS, is_serving
+from podium_kit.rpc.health import BACKGROUND, OVERALL, is_serving
 
 # A busy machine is no dead process.
 CHECK_TIMEOUT_S = 5.0
 HTTP_PATHS = {"gateway": "/healthz", "vllm": "/health"}
 # Servers with protocols of their own.
 PLAIN_SERVERS = {"kafka", "temporal"}
+NOT_OURS = {"vllm", *PLAIN_SERVERS}
 
 
 async def answers(name: str, port: int | None) -> bool:
@@ -21,44 +22,38 @@ async def answers(name: str, port: int | None) -> bool:
     if port is None:
         return True
     if name in HTTP_PATHS:
-        return await _http_ready(port, HTTP_PATHS[name])
+        reply = await _http_reply(port, HTTP_PATHS[name])
+        return reply is not None and reply.is_success
     if name in PLAIN_SERVERS:
         return accepts_connections(port)
-    return await _grpc_serving(port, READINESS)
+    return bool(await _grpc_health(port, OVERALL))
 
 
 async def background_works(name: str, port: int | None) -> bool:
-    """Returns whether no background task of a process that answers fails again and again."""
-    if port is None or name in PLAIN_SERVERS:
+    """Returns False if a background task of the process fails again and again."""
+    if port is None or name in NOT_OURS:
         return True
-    if name in HTTP_PATHS:
-        return name != "gateway" or not await _failing_tasks_of_gateway(port)
-    return await _grpc_serving(port, BACKGROUND)
+    if name == "gateway":
+        reply = await _http_reply(port, "/readyz")
+        return reply is None or not reply.json().get("failing_tasks")
+    return await _grpc_health(port, BACKGROUND) is not False
 
 
-async def _http_ready(port: int, path: str) -> bool:
+async def _http_reply(port: int, path: str) -> httpx.Response | None:
     try:
         async with httpx.AsyncClient(trust_env=False, timeout=CHECK_TIMEOUT_S) as client:
-            return (await client.get(f"http://{LOOPBACK}:{port}{path}")).is_success
+            return await client.get(f"http://{LOOPBACK}:{port}{path}")
     except httpx.TransportError:
-        return False
+        return None
 
 
-async def _failing_tasks_of_gateway(port: int) -> list[str]:
-    try:
-        async with httpx.AsyncClient(trust_env=False, timeout=CHECK_TIMEOUT_S) as client:
-            reply = await client.get(f"http://{LOOPBACK}:{port}/readyz")
-        return list(reply.json().get("failing_tasks", []))
-    except (httpx.TransportError, ValueError):
-        return []
-
-
-async def _grpc_serving(port: int, name: str) -> bool:
+async def _grpc_health(port: int, name: str) -> bool | None:
+    """Returns what a health check states; None without an answer."""
     async with grpc.aio.insecure_channel(f"{LOOPBACK}:{port}") as channel:
         try:
             return await is_serving(channel, name, CHECK_TIMEOUT_S)
         except grpc.aio.AioRpcError:
-            return False
+            return None
 
 
 log = logging.getLogger(__name__)

@@ -154,12 +154,12 @@ class TurnRunner:
         waiting = [call for call in calls if call.waits]
         if waiting:
             await self._ask_for_approval(episode, log, turn.turn, waiting)
-            await self._show(episode, log)
+            await self._settle(episode, log)
             return Waiting(turn.turn, pending=tuple(call.index for call in waiting))
         todo = [call for call in calls if not log.has(turn.turn, StepKind.TOOL, call.index)]
         if starting := [call for call in todo if call.starts_child]:
             children = tuple(call.child for call in starting if call.child is not None)
-            await self._show(episode, log)
+            await self._settle(episode, log)
             return Waiting(turn.turn, children=children, others=len(starting) < len(todo))
         for_caller = [call.asked for call in todo if call.asks_caller]
         ready = [
@@ -181,15 +181,15 @@ class TurnRunner:
             await self.invoker.invoke(episode, log, turn.turn, answered)
         if for_caller:
             await self.clients.request(log, turn.turn, for_caller)
-            await self._show(episode, log)
+            await self._settle(episode, log)
             return Waiting(turn.turn, asks_caller=True)
         if answer_of(episode, log, turn.turn) is not None:
             return Finished(StopReason.ANSWERED)
         if not turn.run_to:
-            await self._show(episode, log)  # its children are still running
+            await self._settle(episode, log)  # its children are still running
         return None
 
-    async def _show(self, episode: RunningEpisode, log: StepLog) -> None:
+    async def _settle(self, episode: RunningEpisode, log: StepLog) -> None:
         """Captures costs and stores them before the turn waits, be it for minutes.
 
         Watchers see settled steps only, and a person or the caller must see the call; children

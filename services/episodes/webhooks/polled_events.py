@@ -12,7 +12,7 @@ from episodes.webhooks.events import budget_alert
 from episodes.webhooks.models import EventType, PassedLimit
 from episodes.webhooks.sender import SUBJECT
 from episodes.webhooks.store import PromotionStore, WebhookStore
-from podium_kit.rpc.errors import Unavailable
+from podium_kit.rpc.errors import InternalError, Unavailable
 from podium_kit.rpc.identity import Identity, Scope, acting_as
 
 INTERVAL_S = 5.0
@@ -66,6 +66,8 @@ class Promotions:
         with acting_as(Identity(TENANT, SUBJECT, frozenset({Scope.EPISODES_RUN}))):
             try:
                 version = await self._models.promoted()
+            except InternalError:
+                raise
             except Unavailable:
                 return
         latest = await self._store.latest()

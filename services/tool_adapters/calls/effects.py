@@ -124,7 +124,7 @@ class EffectLog:
 
 def _unknown(tool: ToolDefinition) -> Answer:
     message = (
-        f"{tool.name} was interrupted and nobody knows whether it took effect; "
+        f"{tool.name} was interrupted; whether it took effect is unknown, so "
         "find out before you call it again"
     )
     failure = ToolFailure(FailureKind.CANCELLED, message)

@@ -39,11 +39,13 @@ async def test_a_failing_task_of_the_gateway_is_noticed_over_http(failures: int)
     port = free_port()
     server = uvicorn.Server(uvicorn.Config(app, port=port, log_level="critical", lifespan="off"))
     serving = asyncio.create_task(server.serve())
-    while not await answers("gateway", port):
-        pass
-    assert await background_works("gateway", port) == (failures == 0)
-    server.should_exit = True
-    await serving
+    try:
+        while not await answers("gateway", port):
+            pass
+        assert await background_works("gateway", port) == (failures == 0)
+    finally:
+        server.should_exit = True
+        await serving
 
 
 async def test_servers_of_others_have_no_background_tasks() -> None:

@@ -89,7 +89,7 @@ async def test_the_effect_of_a_cancelled_call_is_unknown(
     await web.until("cancelled", 1)
     answer = await adapters.call(name, key="e/1/tool/0")
     assert answer.failure.kind == failure_pb2.FAILURE_KIND_CANCELLED
-    assert "nobody knows whether it took effect" in answer.failure.message
+    assert "whether it took effect is unknown" in answer.failure.message
     assert web.requests["/slow"] == 1
 
 
